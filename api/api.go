@@ -194,6 +194,7 @@ type Agent struct {
 	Capabilities []string        `json:"capabilities"`
 	Enrolled     uint64          `json:"enrolled" doc:"index of the agent entry that first enrolled the principal"`
 	Keys         []Key           `json:"keys" doc:"keys in the order of their enrolment"`
+	Counts       *AgentCounts    `json:"counts,omitempty" doc:"with counts=true in a list: what the log counts of the principal"`
 }
 
 // Key is a key that counts, or has counted.

@@ -35,7 +35,10 @@ type Incident struct {
 	Lapsed       *Lapse           `json:"lapsed,omitempty" doc:"the newest amend that no approver answered in time; absent: there is none"`
 	Signals      []IncidentSignal `json:"signals"`
 	Fence        *Fence           `json:"fence,omitempty" doc:"fence of a contain or a proposal, while the fence lasts"`
+	Waits        *Waits           `json:"waits,omitempty" doc:"what the incident waits for; absent: nothing"`
 	WaitsFor     string           `json:"waits_for,omitempty" doc:"what the incident waits for, in a few words; absent: nothing"`
+	Next         *NextStep        `json:"next,omitempty" doc:"the entry that the coordinator writes next if the log does not grow before; absent: there is none, or the incident stands in a list"`
+	Approvers    []Approver       `json:"approvers,omitempty" doc:"with a proposal: principals with the role approver, and why some may not answer; absent in a list"`
 	Cosignatures string           `json:"cosignatures,omitempty" doc:"which witnesses the quorum lacks, and why; agents do not obey the decision meanwhile; absent: no witness is lacking, or no agent has a decision to obey; only a running ledger knows this"`
 	AsksPeople   bool             `json:"asks_people,omitzero" doc:"whether the incident waits for approvals: the incident is escalated, or an amend of the decision in force is proposed"`
 	// StillFenced counts the fenced members of a closed incident.
@@ -49,6 +52,21 @@ type Incident struct {
 // no person has acknowledged that.
 func (i *Incident) Unacknowledged() bool {
 	return i.Silence && i.Acknowledged == 0 || i.Lapsed != nil && i.Lapsed.Acknowledged == 0
+}
+
+// Undecided reports whether the incident is open and no plan of it is in force.
+func (i *Incident) Undecided() bool {
+	return i.Decision == nil && i.Waits != nil && i.Waits.For != ForAcknowledgement
+}
+
+// FenceObstacle says why other agents may build on the plan while it waits for a decision. It is
+// empty if the fence of the plan holds. Before the first decision about the incident, the plan
+// meets the obstacle that every decision will meet.
+func (i *Incident) FenceObstacle(plan *Plan) string {
+	if i.NotFenced != "" && i.State == IncidentStates()[0] && plan.NotFenced != "" {
+		return plan.NotFenced
+	}
+	return i.NotFenced
 }
 
 // NotedBy returns the index of the entry by which a person acknowledged the newest silence about
@@ -189,6 +207,14 @@ type PlanMember struct {
 	Released     bool            `json:"released,omitzero" doc:"whether the undo of the member may begin (INC-7)"`
 	Fenced       bool            `json:"fenced,omitzero" doc:"whether a fence stands around the member now"`
 	DueAt        int64           `json:"due_at,omitzero" doc:"end of the member's time, Unix milliseconds"`
+	Parents      []PlanParent    `json:"parents,omitempty" doc:"members that the execution was built on; absent: none"`
+	After        []int           `json:"after,omitempty" doc:"places of members that hold this member up: their outcomes come first; at most 16; absent: none does"`
+}
+
+// PlanParent is a member that another member was built on.
+type PlanParent struct {
+	Place int       `json:"place" doc:"place of the parent among all members of the plan, from 0"`
+	Dep   entry.Dep `json:"dep" enum:"hard,soft"`
 }
 
 // Set returns the members as the leaves of the tree with the head RollbackSet.

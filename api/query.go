@@ -149,6 +149,7 @@ func (q *EvidenceQuery) Params() []Param {
 type AgentsQuery struct {
 	After  entry.Principal // only those behind it, in the order of their bytes
 	Domain string          // only those of this domain
+	Counts bool            // with what the log counts of each, which changes as the log grows
 	Limit  int             // principals a page; 0: as many as the server likes
 }
 
@@ -157,6 +158,7 @@ func (q *AgentsQuery) Params() []Param {
 	return []Param{
 		named("after", &q.After, "a", "only principals after this one, in the order of their bytes"),
 		named("domain", &q.Domain, "test", "only principals of this domain"),
+		flag("counts", &q.Counts, "true: with what the log counts of each principal; the tag then changes as the log grows"),
 		pageLimit(&q.Limit, PageDefault, MaxPage, "greatest number of principals on a page"),
 	}
 }
@@ -200,6 +202,21 @@ func (q *IncidentQuery) Params() []Param {
 		named("domain", &q.Domain, "test", "only incidents that involve a principal of this domain"),
 		named("workflow", &q.Workflow, "flow-1", "only incidents whose opening signal is of this workflow"),
 		number("before", &q.Before, entry.MaxInteger, 1000, "only incidents with an id below this one"),
+		pageLimit(&q.Limit, PageDefault, MaxPage, "elements a page"),
+	}
+}
+
+// EscalationQuery says which of the tasks and incidents that wait for people are asked for. The zero
+// value is all of them.
+type EscalationQuery struct {
+	Before uint64 // only those whose first entry is below this index; 0: all
+	Limit  int    // elements a page; 0: as many as the server likes
+}
+
+// Params implements [Query].
+func (q *EscalationQuery) Params() []Param {
+	return []Param{
+		number("before", &q.Before, entry.MaxInteger, 1000, "only tasks and incidents whose first entry is below this index"),
 		pageLimit(&q.Limit, PageDefault, MaxPage, "elements a page"),
 	}
 }

@@ -87,6 +87,17 @@ func incidentRoutes() []Route {
 		Params: []Param{inPath("id", schemaNumber, 4, "index of the incident's opening signal")}, Query: asked[PlanQuery],
 		Answers: tagged("the plan as of the last commit", of[Plan]()), Problems: missing(),
 	}, {
+		Name: "why", Method: http.MethodGet, Path: PathWhy, Summary: "Read why an execution is a member of a plan",
+		Doc: "The chain of executions from one that a signal names to the member, in the plan that a decision would have now.",
+		Params: []Param{inPath("id", schemaNumber, 4, "index of the incident's opening signal"), inPath("exec", schemaText, "agent-1#search",
+			"the execution as issuer#id, percent-encoded")},
+		Answers: tagged("the chain as of the last commit", of[Why]()), Problems: missing(),
+	}, {
+		Name: "escalations", Method: http.MethodGet, Path: PathEscalations, Summary: "List what waits for people", Query: asked[EscalationQuery],
+		Doc: "The list has the tasks that wait for an operator, and the incidents that wait for approvals, or for a person who acknowledges that no approver " +
+			"answered, as of the last commit. The newest task or incident comes first. A page may have few elements: follow next until it is absent.",
+		Answers: ok("a page", of[Escalations]()), Problems: []entry.Problem{entry.Malformed},
+	}, {
 		Name: "graph", Method: http.MethodGet, Path: PathGraph, Summary: "Read the executions of a workflow and their dependencies",
 		Params: []Param{inPath("wid", schemaText, "flow-1", "the workflow, percent-encoded")}, Query: asked[GraphQuery],
 		Answers: tagged("the executions, the newest first, as of the last commit", of[Graph]()), Problems: missing(),

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // admitApproval checks INC-5 for an answer to a proposal.
@@ -88,7 +89,7 @@ func (s *State) applyApproval(e *entry.Entry, a *entry.Approval, issuer uint32, 
 		s.impossible("nothing is proposed")
 	}
 	p.approvals = append(p.approvals, approval{decided{index, e.KeyID, a.Exp * 1000}, issuer, a.Verdict == "refuse"})
-	s.involve(issuer, number)
+	s.tookPart(issuer, number, index)
 }
 
 // answersTo returns the answers to a proposal that count now: the newest of
@@ -152,14 +153,30 @@ func (s *State) proposalRefused(inc *incident, p *proposal, now int64) bool {
 		if known && slices.ContainsFunc(refuse, func(a approval) bool { return a.issuer == issuer }) {
 			continue
 		}
-		for _, key := range info.Keys {
-			if s.eligible(inc, key.Key.KeyID(), issuer, known) == nil {
-				possible++
-				break
-			}
+		if is, why := s.MayApprove(inc.opened, &info); is && why == nil {
+			possible++
 		}
 	}
 	return possible < s.policyFor(inc).quorum.Approve
+}
+
+// MayApprove reports whether a principal has the key of an approver, and why its answer to a
+// proposal for an incident would not count (INC-5); nil: it would.
+func (s *State) MayApprove(id uint64, p *verify.AgentInfo) (approver bool, why error) {
+	_, inc, ok := s.findIncident(id)
+	if !ok {
+		return false, nil
+	}
+	issuer, known := s.principals.Find([]byte(p.Principal))
+	for _, key := range p.Keys {
+		if !slices.Contains(key.Roles, entry.RoleApprover) || key.Revoked != 0 {
+			continue
+		}
+		if approver, why = true, s.eligible(inc, key.Key.KeyID(), issuer, known); why == nil {
+			break
+		}
+	}
+	return approver, why
 }
 
 // admitDeny checks who may dismiss an incident, and that every signal gets a disposition. An

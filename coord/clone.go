@@ -71,7 +71,7 @@ func (x *executions) frozen() executions {
 
 func (inc *incident) clone() *incident {
 	c := *inc
-	c.signals, c.overrides = slices.Clone(inc.signals), slices.Clone(inc.overrides)
+	c.signals, c.overrides, c.entries = slices.Clone(inc.signals), slices.Clone(inc.overrides), slices.Clip(inc.entries) // elements never change
 	if inc.proposal != nil {
 		p := *inc.proposal
 		p.approvals = slices.Clone(p.approvals)

@@ -254,7 +254,7 @@ func (s *State) applyDecision(e *entry.Entry, body *entry.Decision, issuer uint3
 	number := s.mustIncident(body.Incident)
 	d := &decisionOf{Decision: body, entry: e, number: number, inc: s.incidents[number], now: now}
 	d.inc.epoch = d.Epoch
-	s.involve(issuer, number)
+	s.tookPart(issuer, number, index)
 	as := decided{index, e.KeyID, d.Exp * 1000}
 	var a *assessment
 	if scoped(d.Act) {

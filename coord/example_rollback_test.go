@@ -199,7 +199,7 @@ func ExampleState_Preview() {
 	//   planner#itinerary  restore      seed
 	//   6 members of 3 agents in 1 domain, 1 irrevocable; to review [writer#diary]; to do it again 26300 micro-USD
 	// coordinator: escalate, epoch 1: writer#mail cannot be undone
-	// refused: fenced-dependency: parents[0].exec: booker#flight is fenced by incident 21, which is ESCALATED and waits for 0 of 1 approvals, until 2026-09-21T15:23:21.000Z (wait until the approvers have answered: arl incident approve 21 puts the plan into force, and arl incident deny 21 lifts the fence)
+	// refused: fenced-dependency: parents[0].exec: booker#flight is fenced by incident 21, which is ESCALATED and waits for 0 of 1 approvals, until 2026-09-21T15:13:20.000Z (wait until the approvers have answered: arl incident approve 21 puts the plan into force, and arl incident deny 21 lifts the fence)
 	// ann: approve
 	// coordinator: authorize, epoch 1: approved
 	// booker: cancels the hotel before the flight

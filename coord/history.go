@@ -47,6 +47,39 @@ func (s *State) judgement(p entry.Principal) (h api.History, number uint32, ok b
 	return h, number, true
 }
 
+// AgentCounts returns what the log counts of a principal.
+func (s *State) AgentCounts(p entry.Principal) (counts api.AgentCounts) {
+	number, ok := s.principals.Find([]byte(p))
+	if !ok {
+		return counts
+	}
+	u := &s.usage[number]
+	counts = api.AgentCounts{Confirmed: u.corroborated, Unfounded: u.dismissed, Last: uint64(u.last)}
+	for _, of := range u.incidents {
+		if f := s.incidents[of].current; f != nil {
+			counts.Memberships += int64(len(f.byAgent[number]))
+		}
+	}
+	return counts
+}
+
+// IncidentEntries returns the indexes of the entries about an incident, ascending: its signals, and
+// decisions, answers, outcomes and the record.
+func (s *State) IncidentEntries(id uint64) (indexes []uint64) {
+	_, inc, ok := s.findIncident(id)
+	if !ok {
+		return nil
+	}
+	for _, n := range inc.signals {
+		indexes = append(indexes, s.signals[n].index)
+	}
+	for _, index := range inc.entries {
+		indexes = append(indexes, uint64(index))
+	}
+	slices.Sort(indexes)
+	return indexes
+}
+
 // Changes is the part of a history that is newer than a reader's cursor. Cursor is the index of
 // the newest change in it. If there is no change, Cursor is the reader's cursor.
 type Changes struct {

@@ -49,6 +49,7 @@ type incident struct {
 	state    IncidentState
 	epoch    int64
 	signals  []uint32 // numbers of the signals that it disposes of, in log order
+	entries  []uint32 // indexes of the other entries about it, ascending
 
 	hold      hold             // the fence of a contain or a proposal
 	notFenced string           // why the newest proposal fences nothing; empty: it does

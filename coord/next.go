@@ -18,19 +18,46 @@ import (
 func (s *State) Next(now int64) (todo []entry.Body, wake int64) {
 	n := next{State: s, now: now, wake: math.MaxInt64, amended: map[uint32]bool{}}
 	for _, number := range s.openIncidents() {
-		inc := s.incidents[number]
-		switch {
-		case inc.mergedInto != 0:
-			n.decide(number, Order{Act: entry.ActDeny, Reason: "merged into an older incident"})
-		case inc.state == Escalated:
-			n.escalated(number, inc)
-		case inc.state == Authorized:
-			n.authorized(number, inc)
-		default:
-			n.decideReported(number, inc)
-		}
+		n.look(number)
 	}
 	return n.todo, n.wake
+}
+
+// NextOf returns the first entry that Next returns about an incident, and the instant at which it
+// does, in Unix milliseconds. body is nil if no entry is due before the log grows, or none can be
+// drafted yet.
+func (s *State) NextOf(id uint64, now int64) (body entry.Body, at int64) {
+	number, inc, ok := s.findIncident(id)
+	if !ok || !inc.state.Open() {
+		return nil, 0
+	}
+	for range wakesMax {
+		n := next{State: s, now: now, wake: math.MaxInt64, amended: map[uint32]bool{}}
+		if n.look(number); len(n.todo) > 0 {
+			return n.todo[0], now
+		}
+		if now = n.wake; now == math.MaxInt64 {
+			break
+		}
+	}
+	return nil, 0
+}
+
+// wakesMax is how many instants NextOf looks at.
+const wakesMax = 8
+
+// look notes what is due about an open incident.
+func (n *next) look(number uint32) {
+	switch inc := n.incidents[number]; {
+	case inc.mergedInto != 0:
+		n.decide(number, Order{Act: entry.ActDeny, Reason: "merged into an older incident"})
+	case inc.state == Escalated:
+		n.escalated(number, inc)
+	case inc.state == Authorized:
+		n.authorized(number, inc)
+	default:
+		n.decideReported(number, inc)
+	}
 }
 
 // next is a call of Next.

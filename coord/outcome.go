@@ -158,7 +158,7 @@ func (s *State) applyOutcome(o *entry.Outcome, issuer uint32, index uint64, now 
 	if !inc.state.Open() {
 		s.usage[issuer].corrections++
 	}
-	s.involve(issuer, number)
+	s.tookPart(issuer, number, index)
 	s.setResult(inc.current, m, result{o.Result, index, s.graph.Node(exec).Agent == issuer}, now)
 }
 

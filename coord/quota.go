@@ -23,6 +23,7 @@ type usage struct {
 	verdicts
 	corrections int64    // outcomes by which it corrected itself after the record
 	incidents   []uint32 // numbers of the incidents that concern it, ascending
+	last        uint32   // index of its newest entry
 	name        entry.Principal
 	span        entry.Span // once it was looked up; derived
 }

@@ -100,7 +100,8 @@ func (s *State) view(inc *incident, now int64) IncidentView {
 	if s.holding(inc, now) {
 		v.Fence = &api.Fence{Decision: inc.hold.index, EndsAt: inc.hold.exp, Members: len(inc.hold.members), Lines: len(inc.hold.lines)}
 	}
-	v.WaitsFor, v.StillFenced, v.NotFenced = s.waitsFor(inc, now), inc.stillFenced(), s.notFenced(inc, now)
+	v.Waits, v.StillFenced, v.NotFenced = s.waits(inc, now), inc.stillFenced(), s.notFenced(inc, now)
+	v.WaitsFor = v.Waits.String()
 	if p := s.waiting(inc, now); p != nil {
 		approve, refuse := s.answersTo(inc, p, now)
 		v.Proposal = &api.Proposal{

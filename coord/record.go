@@ -122,7 +122,7 @@ func (s *State) applyRecord(r *entry.Record, issuer uint32, index uint64, now in
 	state, _ := inc.current.verdict()
 	inc.missed = s.missedAnswerOf(inc, now)
 	s.dispose(r.Dispositions, index)
-	s.involve(issuer, number)
+	s.tookPart(issuer, number, index)
 	s.end(number, state, index)
 }
 

@@ -260,6 +260,12 @@ func (s *State) involve(principal, number uint32) {
 	}
 }
 
+// tookPart notes that the entry at an index is about an incident, and whose entry it is.
+func (s *State) tookPart(principal, number uint32, index uint64) {
+	s.involve(principal, number)
+	s.incidents[number].entries = append(s.incidents[number].entries, uint32(index))
+}
+
 // holdFor returns the fence that a contain or a proposal asks for until exp, and the charge of the
 // incident with that fence. Upstream and downstream signals alone support only the edge that they
 // were sent over (section 8).

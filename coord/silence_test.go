@@ -154,7 +154,7 @@ func TestUnansweredAmendIsAcknowledged(t *testing.T) {
 				history, _, _ := w.state.History("a", 0, 1)
 				noted := w.decide(who, entry.ActDeny, id)
 				after := w.lapsed(id, proposal, noted.Index)
-				v.Lapsed, after.Lapsed, v.WaitsFor, after.WaitsFor = nil, nil, "", ""
+				v.Lapsed, after.Lapsed, v.WaitsFor, after.WaitsFor, v.Waits, after.Waits = nil, nil, "", "", nil, nil
 				if !reflect.DeepEqual(v, after) {
 					t.Errorf("%+v, was %+v", after, v)
 				}

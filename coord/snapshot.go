@@ -15,7 +15,7 @@ import (
 )
 
 // snapshotMagic begins every snapshot; the digit is its version.
-const snapshotMagic = "coord state 10\n"
+const snapshotMagic = "coord state 11\n"
 
 // ErrSnapshot reports bytes that are not a snapshot of this version, or not of
 // this ledger. A state can always be built again from the log.
@@ -27,7 +27,8 @@ var ErrSnapshot = errors.New("coord: not a snapshot of this ledger's state")
 //
 //	magic, origin, size
 //	policy chain: index and leaf of each entry
-//	principals: name, usage, dispositions, corrections, incidents · workflows: name
+//	principals: name, usage, dispositions, corrections, incidents, newest entry ·
+//	    workflows: name
 //	leaf hashes of all entries
 //	tasks: issuer, id, index of the first entry, workflow, state, type, limits, counts,
 //	    its holder and the time of the claim, the newest entries, the newest release,
@@ -193,6 +194,7 @@ func (u *usage) snapshot(c *codec.Codec) {
 	}
 	codec.Number(c, &u.corrections, math.MaxInt64)
 	codec.Ascending(c, &u.incidents, math.MaxUint32)
+	codec.Number(c, &u.last, math.MaxUint32+1)
 }
 
 func (s *State) writeExecutions(c *codec.Codec) {

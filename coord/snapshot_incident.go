@@ -84,6 +84,7 @@ func (s *State) snapshotIncident(c *codec.Codec, inc *incident) {
 	codec.Number(c, &inc.state, uint64(len(stateNames)))
 	c.Instant(&inc.epoch)
 	codec.Ascending(c, &inc.signals, uint64(len(s.signals)))
+	codec.Ascending(c, &inc.entries, s.size)
 	s.snapshotHold(c, &inc.hold)
 	c.Text(&inc.notFenced, entry.MaxText)
 	c.Instant(&inc.fencedMS)

@@ -195,6 +195,7 @@ func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 	if added {
 		s.usage = append(s.usage, usage{name: e.Header.Iss})
 	}
+	s.usage[issuer].last = uint32(index)
 	s.applyQuota(e, issuer, at)
 	s.tree.Add(e.LeafHash(at))
 	s.applyBody(e, issuer, index, at)

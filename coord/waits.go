@@ -3,33 +3,39 @@ package coord
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 )
 
-// waitsFor says in a few words what an incident waits for. A closed incident waits for
-// nothing, unless no approver answered in time and no person has acknowledged that.
-func (s *State) waitsFor(inc *incident, now int64) string {
-	switch p := s.waiting(inc, now); {
+// waits returns what an incident waits for; nil: for nothing. A closed incident waits for nothing,
+// unless no approver answered in time and no person has acknowledged that.
+func (s *State) waits(inc *incident, now int64) *api.Waits {
+	p, f := s.waiting(inc, now), inc.current
+	switch {
 	case !inc.state.Open() && inc.missed.isOpen():
-		return "a person who acknowledges the incident"
+		return &api.Waits{For: api.ForAcknowledgement, Who: api.WaitsPeople}
 	case !inc.state.Open():
-		return ""
+		return nil
 	case inc.mergedInto != 0:
-		return fmt.Sprintf("incident %d, which takes over its signals", inc.mergedInto)
+		return &api.Waits{For: api.ForMerge, Who: api.WaitsCoordinator, Incident: inc.mergedInto}
 	case p != nil:
 		approve, _ := s.answersTo(inc, p, now)
-		return fmt.Sprintf("%d of %d approvals, until %s", len(approve), s.policyFor(inc).quorum.Approve,
-			time.UnixMilli(p.exp).UTC().Format("2006-01-02T15:04:05.000Z"))
-	case inc.current == nil:
-		return "the coordinator"
+		w := &api.Waits{For: api.ForApprovals, Who: api.WaitsApprovers, Have: int64(len(approve)), Want: s.policyFor(inc).quorum.Approve,
+			Until: s.answerUntil(inc, p), Then: "silence denies the proposal"}
+		if f != nil {
+			w.Then = "the plan in force goes on without the amend"
+		}
+		return w
+	case f == nil:
+		return &api.Waits{For: api.ForCoordinator, Who: api.WaitsCoordinator, Until: inc.openedAt + s.policyFor(inc).windows.DecideMS,
+			Then: "people may propose the plan in the place of the coordinator"}
 	}
-	if open := inc.current.open(); open > 0 {
-		return fmt.Sprintf("%d of %d outcomes", open, len(inc.current.members))
+	if open := f.open(); open > 0 {
+		return &api.Waits{For: api.ForOutcomes, Who: api.WaitsAgents, Have: int64(len(f.members) - open), Want: int64(len(f.members)), Until: f.deadline,
+			Then: "members without an outcome become unknown, and the incident is closed"}
 	}
-	return "its record"
+	return &api.Waits{For: api.ForRecord, Who: api.WaitsCoordinator}
 }
 
 // asksPeople reports whether an open incident waits for approvals: it is escalated,
@@ -122,7 +128,7 @@ func (inc *incident) stillFenced() (count int) {
 // describeState says, for a refusal, what an incident waits for, or that the incident is closed.
 func (s *State) describeState(inc *incident, now int64) string {
 	if inc.state.Open() {
-		return fmt.Sprintf("which is %s and waits for %s", inc.state, s.waitsFor(inc, now))
+		return fmt.Sprintf("which is %s and waits for %s", inc.state, s.waits(inc, now))
 	}
 	return fmt.Sprintf("which is closed (%s)", inc.state)
 }
@@ -176,7 +182,7 @@ func (s *State) refuseFor(by fence, now int64, field, format string, args ...any
 	refusal := entry.Refuse(entry.FencedDependency, field, format, args...)
 	refusal.Incident = by.inc.opened
 	if by.inc.state.Open() { // a closed incident waits for nothing that lifts a fence
-		refusal.WaitsFor = s.waitsFor(by.inc, now)
+		refusal.WaitsFor = s.waits(by.inc, now).String()
 	}
 	return refusal
 }

@@ -36,6 +36,61 @@ func (c *Client) Incidents(ctx context.Context, q api.IncidentQuery) iter.Seq2[*
 	}
 }
 
+// Escalations yields the tasks and incidents that wait for people, as the server shows them, the
+// newest first. Nothing proves them. Escalations yields an error last.
+func (c *Client) Escalations(ctx context.Context) iter.Seq2[*api.Escalation, error] {
+	return func(yield func(*api.Escalation, error) bool) {
+		for path := api.PathEscalations; path != ""; {
+			page, err := get[api.Escalations](ctx, c, path, maxAnswer)
+			if err == nil {
+				err = further(path, page.Next, api.PathEscalations+"?")
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("client: list escalations: %w", err))
+				return
+			}
+			for i := range page.Escalations {
+				if !yield(&page.Escalations[i], nil) {
+					return
+				}
+			}
+			path = page.Next
+		}
+	}
+}
+
+// AgentCounts returns what the server counts of each principal. Nothing proves the counts.
+func (c *Client) AgentCounts(ctx context.Context, domain string) (map[entry.Principal]api.AgentCounts, error) {
+	q, counts := api.AgentsQuery{Domain: domain, Counts: true}, map[entry.Principal]api.AgentCounts{}
+	for path := api.URL(api.PathAgents, &q); path != ""; {
+		page, err := get[api.Agents](ctx, c, path, maxAnswer)
+		if err != nil {
+			return nil, fmt.Errorf("client: list agents: %w", err)
+		}
+		for i := range page.Agents {
+			a := &page.Agents[i]
+			if a.Principal <= q.After || a.Counts == nil {
+				return nil, malformed("the list of agents has %.140q behind %.140q", a.Principal, q.After)
+			}
+			q.After, counts[a.Principal] = a.Principal, *a.Counts
+		}
+		if path = page.Next; path != "" && len(page.Agents) == 0 {
+			return nil, malformed("the list of agents goes on behind nothing")
+		}
+	}
+	return counts, nil
+}
+
+// Why returns the chain of executions that leads to a member of the plan that a decision about an
+// incident would have now, as the server shows it. Nothing proves it.
+func (c *Client) Why(ctx context.Context, id uint64, exec entry.Ref) (*api.Why, error) {
+	why, err := get[api.Why](ctx, c, api.URL(api.PathWhy, nil, id, exec), maxAnswer)
+	if err == nil && (why.Incident != id || why.Exec != exec || len(why.Chain) == 0) {
+		err = malformed("the reasons of %.280q in incident %d in the place of %s in %d", why.Exec, why.Incident, exec, id)
+	}
+	return why, err
+}
+
 // further checks the path of the next page of a list. Each page must begin below the page
 // before, so that every list ends.
 func further(path, next, prefix string) error {

@@ -16,6 +16,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/act"
+	"recoveryledger/api/view"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
@@ -193,7 +194,8 @@ func (k *Console) prepare(q *http.Request, values url.Values) (*actPage, error) 
 		body.at = at
 		l := k.known(state, at)
 		if err = k.fill(body, order, l); err == nil && body.draft != nil && body.draft.Plan != nil {
-			body.drawPlan(k, l, body.draft.Plan)
+			view.AddParents(state, body.draft.Plan)
+			body.drawPlan(k, body.draft.Plan)
 		}
 	})
 	return body, err
@@ -297,9 +299,9 @@ func (k *Console) fillSubject(body *actPage, order *act.Order, l *act.Log) error
 }
 
 // drawPlan shows the plan as the page of the incident does.
-func (body *actPage) drawPlan(k *Console, l *act.Log, plan *api.Plan) {
+func (body *actPage) drawPlan(k *Console, plan *api.Plan) {
 	as := &incidentPage{Plan: plan}
-	as.draw(k, parentsIn(l.State, l.Now), part{})
+	as.draw(k, part{})
 	body.Picture, body.Lanes, body.Stays = as.Picture, as.Lanes, plan.Impact.Irrevocable+plan.Impact.Undeclared
 	body.Members, _ = k.members(plan, 0)
 }

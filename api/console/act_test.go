@@ -244,6 +244,9 @@ func TestWhoMay(t *testing.T) {
 		}
 	}
 	two, _ := signing(t, l, "a", "p") // the one who may is chosen
+	if _, body := get(t, two, path+"/act/approve"); strings.Count(body, `marker-end="url(#tip)"`) != 2 {
+		t.Errorf("the picture of the plan lacks its arrows: %s", body)
+	}
 	if values := form(t, two, path+"/act/approve"); values.Get("key") != l.Key("p").Public.KeyID() {
 		t.Errorf("the key %s is chosen", values.Get("key"))
 	}

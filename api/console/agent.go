@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
@@ -22,15 +23,9 @@ func (k *Console) agents(q *http.Request) (*page, error) {
 	p := &page{name: "agents", Title: "Agents", Command: "arl agent list", Section: "Agents", Body: body, About: []string{subject(entry.SubjectLog, "")}}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
-		for _, info := range state.Chain().Agents() {
-			if info.Principal <= after {
-				continue
-			}
-			if len(body.Rows) == rows {
-				body.More = k.link("/agents") + "?after=" + url.QueryEscape(string(body.Rows[rows-1].Principal))
-				break
-			}
-			body.Rows = append(body.Rows, api.NewAgent(&info))
+		var next *api.AgentsQuery
+		if body.Rows, next = view.Agents(state, &api.AgentsQuery{After: after, Counts: true, Limit: rows}); next != nil {
+			body.More = k.link("/agents") + "?after=" + url.QueryEscape(string(next.After))
 		}
 	})
 	return p, nil

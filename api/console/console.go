@@ -97,6 +97,7 @@ type file struct {
 var downloads = []file{
 	{"/root.json", (*Console).root, "application/json"},
 	{"/log/{index}/receipts", (*Console).receipts, "application/x-ndjson"},
+	{"/incidents/{id}/receipts.ndjson", (*Console).incidentReceipts, "application/x-ndjson"},
 }
 
 // verifierPath has the modules of the verifier in JavaScript.
@@ -119,7 +120,7 @@ func New(c *Config) (*Console, error) {
 	var err error
 	k.base, err = template.New("base.html").Funcs(template.FuncMap{
 		"text": legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
-		"disposition": words.Disposition, "nothing": words.OrNothing,
+		"disposition": words.Disposition, "nothing": words.OrNothing, "dollars": words.Dollars,
 	}).ParseFS(files, "pages/base.html")
 	if err != nil {
 		return nil, fmt.Errorf("console: new: %w", err)

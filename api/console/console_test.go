@@ -122,7 +122,7 @@ func TestPages(t *testing.T) {
 		state string
 		shows []string
 	}{
-		{func() {}, "REPORTED", []string{"Nothing is decided", "○ make", "arl incident preview", "people must decide it"}},
+		{func() {}, "REPORTED", []string{"Nothing is decided", "○ make", "arl incident preview", "people must decide: "}},
 		{func() { l.Decide(id, entry.ActContain) }, "CONTAINED", []string{"Nothing is decided"}},
 		{func() { l.Decide(id, entry.ActEscalate) }, "ESCALATED", []string{"0 of 1 approvals", "Without an answer it is denied at"}},
 		{func() { l.Approve(id) }, "AUTHORIZED", []string{"▶ may begin", "! cannot be undone", "arl incident show"}},
@@ -236,7 +236,7 @@ func TestTimeline(t *testing.T) {
 	l.Decide(id, entry.ActEscalate)
 	at := "/incidents/" + decimal(id)
 	_, body := get(t, pages(t, l, ""), at)
-	ahead := strings.Index(body, "without an answer the proposal is denied")
+	ahead := strings.LastIndex(body, "silence denies the proposal")
 	if signal := strings.Index(body, "tool.error of a#make"); signal < 0 || ahead < signal {
 		t.Errorf("the timeline has the signal at %d, and what is ahead at %d: %s", signal, ahead, body)
 	}

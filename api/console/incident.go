@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"recoveryledger/api"
 	"recoveryledger/api/act"
+	"recoveryledger/api/view"
 	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -16,122 +18,169 @@ import (
 type incidentPage struct {
 	*api.Incident
 	Stands   string // state, with what a state does not tell
-	Waits    string
+	WaitsFor string
 	Plan     *api.Plan // in force, or what a decision would have now; nil: there is none
 	InForce  bool
+	Decides  string   // who may put the plan in force
 	Picture  *picture // nil: the plan is too large, and Lanes stands in its place
 	Lanes    []lane
 	Opened   entry.Principal // the agent whose part of a large plan the picture shows; empty: it shows the plan
-	Next     string          // link to the agent's further members; empty: there are none
+	Further  string          // link to the agent's further members; empty: there are none
 	More     string          // link to further lanes; empty: there are none
 	Members  []memberRow
 	Older    string // link to further members; empty: there are none
 	Chain    []api.PlanMember
 	ChainOf  entry.Ref
+	Without  map[uint64]bool // signals that the plan leaves out, to see what would be
+	Stay     []memberRow     // members that stay in the world, or that nobody knows about
 	Timeline []moment
+	Earlier  bool // whether the timeline leaves out earlier entries
 	Acts     []actLink
 	Signed   uint64 // the entry that was just signed here; 0: none
 	Undoable int64  // members whose effects cannot be undone, or are not declared
+	Download bool   // whether receipts are at hand
 }
 
 // memberRow is a line of the table of members.
 type memberRow struct {
 	api.PlanMember
 	Look look
-	Why  string // link to the chain of reasons
+	Why  string      // link to the chain of reasons
+	Held []entry.Ref // members that hold this one up
 }
 
-// incident is GET /incidents/{id}. With why in the query the page shows the chain
-// that leads from a signal to that member.
+// incidentQuery is what a query asks of the page of an incident.
+type incidentQuery struct {
+	older   uint64
+	signed  uint64
+	part    part
+	why     entry.Ref
+	without []uint64
+}
+
+func (k *Console) readIncidentQuery(q *http.Request) (asked incidentQuery, err error) {
+	if asked.older, err = before(q); err != nil {
+		return asked, err
+	}
+	if asked.signed, err = k.signedNow(q); err != nil {
+		return asked, err
+	}
+	given := q.URL.Query()
+	asked.why = entry.Ref(given.Get("why"))
+	for _, text := range given["without"] {
+		index, err := strconv.ParseUint(text, 10, 63)
+		if err != nil {
+			return asked, entry.Refuse(entry.Malformed, "without", "%.140q is not an index of the log", text).WithRemedy("the page lists the signals")
+		}
+		asked.without = append(asked.without, index)
+	}
+	asked.part, err = partOf(q)
+	return asked, err
+}
+
+// incident is GET /incidents/{id}. With why in the query the page shows the chain that leads from a
+// signal to that member; with without it shows the plan that a decision would have without these
+// signals.
 func (k *Console) incident(q *http.Request) (*page, error) {
 	id, err := number(q, "id")
 	if err != nil {
 		return nil, err
 	}
-	older, err := before(q)
-	if err != nil {
-		return nil, err
-	}
 	k.reach(q, id)
-	signed, err := k.signedNow(q)
+	asked, err := k.readIncidentQuery(q)
 	if err != nil {
 		return nil, err
 	}
-	asked, err := partOf(q)
-	if err != nil {
-		return nil, err
-	}
-	body, found := &incidentPage{Signed: signed, ChainOf: entry.Ref(q.URL.Query().Get("why"))}, false
+	body := &incidentPage{Signed: asked.signed, ChainOf: asked.why, Without: map[uint64]bool{}}
 	p := &page{name: "incident", Title: "Incident " + decimal(id), Command: "arl incident show " + decimal(id), Section: "Incidents", Body: body}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
-		v, ok := state.Incident(id, at.Now)
+		v, ok := view.Incident(state, id, at.Now)
 		if !ok {
+			err = entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", id).WithRemedy("the page of incidents lists them")
 			return
 		}
-		found, body.Incident = true, &v.Incident
+		body.Incident, body.Download = &v.Incident, at.Note != ""
 		p.About = []string{subject(entry.SubjectIncident, id), subject(entry.SubjectWorkflow, v.Wid)}
 		body.Acts = k.acts(k.known(state, at), act.Order{Incident: id})
-		body.Stands, body.Waits = words.IncidentState(&v.Incident), words.IncidentWaitsFor(&v.Incident)
-		plan, inForce := state.PlanInForce(id, at.Now)
-		if !inForce && v.State.Open() {
-			plan, _ = state.Preview(id, nil, at.Now)
-			p.Command = "arl incident preview " + decimal(id)
-		}
-		if plan == nil {
-			body.Timeline = moments(&v, nil)
-			return
-		}
-		body.Timeline = moments(&v, &plan.Plan)
-		body.Plan, body.InForce = &plan.Plan, inForce
-		body.Undoable = plan.Impact.Irrevocable + plan.Impact.Undeclared
-		body.draw(k, parentsIn(state, at.Now), asked)
-		body.Members, body.Older = k.members(&plan.Plan, older)
-		if body.ChainOf != "" {
-			body.Chain = state.Why(id, body.ChainOf, at.Now)
-		}
+		body.Stands, body.WaitsFor = words.IncidentState(&v.Incident), words.IncidentWaitsFor(&v.Incident)
+		body.Timeline, body.Earlier = moments(state, &v.Incident)
+		err = body.addPlan(k, state, v, &asked, at.Now)
 	})
-	if !found {
-		return nil, entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", id).WithRemedy("the page of incidents lists them")
+	if err != nil {
+		return nil, err
 	}
-	body.Timeline = k.tell(q.Context(), body.Timeline)
+	if body.Plan != nil && !body.InForce {
+		p.Command = "arl incident preview " + decimal(id)
+		if len(asked.without) > 0 {
+			p.Command += " --dismiss " + joined(asked.without)
+		}
+	}
+	k.read(q.Context(), body.Timeline)
 	return p, nil
 }
 
-// parentsIn returns what tells what an execution was built on.
-func parentsIn(state *coord.State, now int64) func(entry.Ref) []entry.Parent {
-	return func(exec entry.Ref) []entry.Parent {
-		x, _ := state.Execution(exec, now)
-		return x.Parents
+// addPlan shows the plan in force, or the plan that a decision would have now.
+func (b *incidentPage) addPlan(k *Console, state *coord.State, v *coord.IncidentView, asked *incidentQuery, now int64) error {
+	inForce, there := view.InForce(state, v.ID, now)
+	b.Plan, b.InForce = inForce, there
+	if v.State.Open() && !there || len(asked.without) > 0 {
+		preview, err := view.Plan(state, v.ID, &api.PlanQuery{Preview: true, Dismissed: asked.without}, now)
+		if err != nil {
+			return err
+		}
+		b.Plan, b.InForce, b.Decides = preview, false, words.WhoDecides(&v.Incident, preview, inForce)
 	}
+	if b.Plan == nil {
+		return nil
+	}
+	for _, index := range asked.without {
+		b.Without[index] = true
+	}
+	b.Undoable = b.Plan.Impact.Irrevocable + b.Plan.Impact.Undeclared
+	b.draw(k, asked.part)
+	b.Members, b.Older = k.members(b.Plan, asked.older)
+	if b.ChainOf != "" {
+		b.Chain = state.Why(v.ID, b.ChainOf, now)
+	}
+	for i := range b.Plan.Members {
+		if look := lookOf(&b.Plan.Members[i], b.InForce); look.Class == "stays" && len(b.Stay) < rows {
+			b.Stay = append(b.Stay, memberRow{PlanMember: b.Plan.Members[i], Look: look})
+		}
+	}
+	return nil
+}
+
+// joined are numbers with commas between them.
+func joined(numbers []uint64) string {
+	texts := make([]string, len(numbers))
+	for i, n := range numbers {
+		texts[i] = decimal(n)
+	}
+	return strings.Join(texts, ",")
 }
 
 // draw makes the picture of a plan. A plan that is too large for a picture has lanes, and
 // the picture of a part of it where the query asks for one.
-func (b *incidentPage) draw(k *Console, parentsOf func(entry.Ref) []entry.Parent, asked part) {
-	drawn := &window{plan: b.Plan, parents: map[entry.Ref][]entry.Parent{}}
+func (b *incidentPage) draw(k *Console, asked part) {
+	drawn := &window{plan: b.Plan, beyond: make([]int, len(b.Plan.Members))}
 	if len(b.Plan.Members) > pictured {
 		b.lanes(k, asked)
 		if asked.agent == "" {
 			return
 		}
-		drawn = windowOf(b.Plan, parentsOf, asked.agent, asked.from)
+		drawn = windowOf(b.Plan, asked.agent, asked.from)
 		if b.Opened = asked.agent; drawn.next != 0 {
-			b.Next = k.laneLink(b.Plan.Incident, asked.agent) + "&from=" + decimal(drawn.next) + "#plan"
-		}
-	} else {
-		for i := range b.Plan.Members {
-			exec := b.Plan.Members[i].Exec
-			drawn.parents[exec] = parentsOf(exec)
+			b.Further = k.laneLink(b.Plan.Incident, asked.agent) + "&from=" + decimal(drawn.next) + "#plan"
 		}
 	}
 	if len(drawn.plan.Members) == 0 {
 		return
 	}
-	b.Picture = layOut(drawn.plan, drawn.parents)
+	b.Picture = layOut(drawn.plan)
 	for i := range b.Picture.Boxes {
 		at := &b.Picture.Boxes[i]
-		at.Link, at.Beyond = k.link("/log", at.member.Index), drawn.beyond[at.member.Exec]
+		at.Link, at.Beyond = k.link("/log", at.member.Index), drawn.beyond[len(drawn.beyond)-1-i] // boxes ascend
 	}
 }
 
@@ -170,7 +219,11 @@ func (k *Console) members(plan *api.Plan, older uint64) (list []memberRow, more 
 	}
 	for i := range shown {
 		m := &shown[i]
-		list = append(list, memberRow{*m, lookOf(m, plan.Decision != 0), k.link("/incidents", plan.Incident) + "?why=" + queryEscape(string(m.Exec)) + "#members"})
+		row := memberRow{PlanMember: *m, Look: lookOf(m, plan.Decision != 0), Why: k.link("/incidents", plan.Incident) + "?why=" + queryEscape(string(m.Exec)) + "#members"}
+		for _, place := range m.After {
+			row.Held = append(row.Held, plan.Members[place].Exec)
+		}
+		list = append(list, row)
 	}
 	return list, more
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
 	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -16,19 +17,15 @@ import (
 // rows is how many lines a list shows on one page.
 const rows = 100
 
-// scanned is how many incidents one page looks at to fill its lines.
-const scanned = 10_000
-
 // overviewPage is what the first page shows.
 type overviewPage struct {
-	Waiting   []waitingRow
-	NextAt    int64  // when an open incident goes on by itself, Unix milliseconds; 0: none does
-	NextOf    uint64 // that incident
-	NextStep  string
-	Progress  []incidentRow
-	Over      []stateCount
-	More      bool   // whether incidents that are older than those looked at may wait, too
-	MoreTasks string // link to further tasks that wait; empty: there are none
+	Waiting  []waitingRow
+	Older    string // link to what waits, too; empty: there is no more
+	Next     *api.NextStep
+	NextOf   uint64 // the incident of Next
+	Progress []incidentRow
+	More     bool // whether further incidents are open
+	Over     []stateCount
 }
 
 type stateCount struct {
@@ -55,69 +52,63 @@ func newIncidentRow(v *coord.IncidentView) incidentRow {
 
 // waitingRow is something that waits for people.
 type waitingRow struct {
-	words.Escalation
-	Link  string
-	Until int64  // when something else happens without an answer, Unix milliseconds; 0: never
-	Then  string // what happens then
+	api.Escalation
+	Asks string
+	Link string
 }
 
 // overview is GET /: what waits for people, what goes on, and what is over.
 func (k *Console) overview(q *http.Request) (*page, error) {
+	older, err := before(q)
+	if err != nil {
+		return nil, err
+	}
 	body := &overviewPage{}
 	p := &page{name: "overview", Title: "Overview", Command: "arl escalation list", Section: "Overview", Body: body, About: []string{"incident/*", "task/*"}}
-	var tasks []api.Task
+	var waiting []view.Waiting
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
-		k.overviewIncidents(body, state, at.Now)
-		tasks, body.MoreTasks = k.findTasks(k.known(state, at), &api.TaskQuery{State: api.StateOperator}, 0, url.Values{"state": {api.StateOperator}})
+		var next *api.EscalationQuery
+		if waiting, next = view.WaitingForPeople(state, &k.rules, &api.EscalationQuery{Before: older, Limit: rows}, at.Now); next != nil {
+			body.Older = k.link("/") + "?before=" + decimal(next.Before)
+		}
+		body.addIncidents(state, at.Now)
 	})
-	for i := range tasks {
-		k.words(q.Context(), &tasks[i])
-		body.Waiting = append(body.Waiting, waitingRow{Escalation: words.EscalatedTask(&tasks[i]), Link: k.link("/tasks", tasks[i].Task)})
+	for i := range waiting {
+		path := "/incidents"
+		if t := waiting[i].Task; t != nil {
+			k.words(q.Context(), t)
+			path = "/tasks"
+		}
+		e := waiting[i].Escalation()
+		body.Waiting = append(body.Waiting, waitingRow{e, words.Asks(&e), k.link(path, e.ID)})
 	}
 	slices.SortStableFunc(body.Waiting, func(a, b waitingRow) int { return cmp.Compare(a.Since, b.Since) })
 	return p, nil
 }
 
-// overviewIncidents shows which incidents wait for people, which go on, and how many are
-// over.
-func (k *Console) overviewIncidents(body *overviewPage, state *coord.State, now int64) {
-	views := state.Incidents(0, scanned, now)
-	body.More = len(views) == scanned
-	for i := range views {
-		v := &views[i]
-		until, then := nextStep(v)
-		if until > now && (body.NextAt == 0 || until < body.NextAt) {
-			body.NextAt, body.NextOf, body.NextStep = until, v.ID, then
+// addIncidents shows which incidents go on, what the coordinator does next about those, and how
+// many are over.
+func (b *overviewPage) addIncidents(state *coord.State, now int64) {
+	open, more := view.Incidents(state, &api.IncidentQuery{State: api.StateOpen, Limit: rows}, now)
+	b.More = more != nil
+	for i := range open {
+		v := &open[i]
+		if step := view.Next(state, v.ID, now); step != nil && (b.Next == nil || step.At < b.Next.At) {
+			b.Next, b.NextOf = step, v.ID
 		}
-		if e, asks := words.EscalatedIncident(&v.Incident); asks {
-			body.Waiting = append(body.Waiting, waitingRow{Escalation: e, Link: k.link("/incidents", v.ID), Until: until, Then: then})
-		} else if v.State.Open() && len(body.Progress) < rows {
-			body.Progress = append(body.Progress, newIncidentRow(v))
+		if _, asks := words.EscalatedIncident(&v.Incident); !asks {
+			b.Progress = append(b.Progress, newIncidentRow(v))
 		}
 	}
 	counts, _ := state.IncidentCounts(now)
 	for _, name := range api.IncidentStates() {
 		for s, count := range counts {
 			if s.String() == name && !s.Open() && count > 0 {
-				body.Over = append(body.Over, stateCount{name, count})
+				b.Over = append(b.Over, stateCount{name, count})
 			}
 		}
 	}
-}
-
-// nextStep returns when an incident goes on by itself, in Unix milliseconds, and what
-// happens then; 0: it does not.
-func nextStep(v *coord.IncidentView) (at int64, then string) {
-	switch {
-	case !v.State.Open():
-		return 0, ""
-	case v.Proposal != nil:
-		return v.Proposal.AnswerAt, "without an answer the proposal is denied"
-	case v.Decision != nil:
-		return v.Decision.DeadlineAt, "members without an outcome become unknown, and the incident is closed"
-	}
-	return v.DecideAt, "people may propose the plan in the place of the coordinator"
 }
 
 // incidentsPage is a page of the list of incidents.
@@ -144,21 +135,13 @@ func (k *Console) incidents(q *http.Request) (*page, error) {
 	p := &page{name: "incidents", Title: "Incidents", Command: commandOf(&body.Filter), Section: "Incidents", Body: body, About: []string{"incident/*"}}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
-		views := state.Incidents(older, scanned, at.Now)
-		if body.Filter.Agent != "" {
-			views = state.IncidentsOf(body.Filter.Agent, older, scanned, at.Now)
+		body.Filter.Before, body.Filter.Limit = older, rows
+		found, next := view.Incidents(state, &body.Filter, at.Now)
+		for i := range found {
+			body.Rows = append(body.Rows, newIncidentRow(&found[i]))
 		}
-		for i := range views {
-			if len(body.Rows) == rows {
-				body.Older = k.olderLink("/incidents", given, views[i-1].ID)
-				break
-			}
-			if views[i].Matches(&body.Filter) {
-				body.Rows = append(body.Rows, newIncidentRow(&views[i]))
-			}
-		}
-		if body.Older == "" && len(views) == scanned {
-			body.Older = k.olderLink("/incidents", given, views[scanned-1].ID)
+		if next != nil {
+			body.Older = k.olderLink("/incidents", given, next.Before)
 		}
 	})
 	return p, nil

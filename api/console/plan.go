@@ -1,7 +1,6 @@
 package console
 
 import (
-	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -98,19 +97,15 @@ type edge struct {
 // that a member depends on. A parent's index is smaller, so that one pass in the order
 // of the log suffices. Where a box stands follows from the log alone: what becomes of
 // a member never moves it.
-func layOut(plan *api.Plan, parents map[entry.Ref][]entry.Parent) *picture {
-	members := make([]*api.PlanMember, len(plan.Members))
-	for i := range plan.Members {
-		members[i] = &plan.Members[i]
-	}
-	slices.SortFunc(members, func(a, b *api.PlanMember) int { return cmp.Compare(a.Index, b.Index) })
+func layOut(plan *api.Plan) *picture {
 	type cell struct {
 		row, column int
 	}
-	p, rowOf, column, filled := &picture{}, map[entry.Principal]int{}, map[entry.Ref]int{}, map[cell]int{}
-	places := make([]cell, len(members))
-	deep := make([]int, len(members))
-	for i, m := range members {
+	p, rowOf, filled := &picture{}, map[entry.Principal]int{}, map[cell]int{}
+	last := len(plan.Members) - 1
+	places, deep := make([]cell, last+1), make([]int, last+1)
+	for i := range places { // members descend, and boxes ascend
+		m := &plan.Members[last-i]
 		row, known := rowOf[m.Agent]
 		if !known {
 			row = len(p.Rows)
@@ -118,12 +113,9 @@ func layOut(plan *api.Plan, parents map[entry.Ref][]entry.Parent) *picture {
 			p.Rows = append(p.Rows, pictureRow{Agent: m.Agent})
 		}
 		depth := 0
-		for _, parent := range parents[m.Exec] {
-			if at, member := column[parent.Exec]; member {
-				depth = max(depth, at+1)
-			}
+		for _, parent := range m.Parents {
+			depth = max(depth, places[last-parent.Place].column+1)
 		}
-		column[m.Exec] = depth
 		places[i] = cell{row, depth}
 		deep[i] = filled[places[i]]
 		filled[places[i]]++
@@ -135,22 +127,18 @@ func layOut(plan *api.Plan, parents map[entry.Ref][]entry.Parent) *picture {
 		p.Rows[i].Y = p.Height
 		p.Height += p.Rows[i].Height
 	}
-	at := map[entry.Ref]int{}
-	p.Boxes = make([]box, len(members))
-	for i, m := range members {
+	p.Boxes = make([]box, last+1)
+	for i := range p.Boxes {
+		m := &plan.Members[last-i]
 		_, name, _ := strings.Cut(string(m.Exec), "#")
 		p.Boxes[i] = box{X: gutter + places[i].column*step, Y: p.Rows[places[i].row].Y + deep[i]*rise + (rise-boxHeight)/2,
 			Name: shortened(name, 16), Title: string(m.Exec), Method: m.Method, Look: lookOf(m, plan.Decision != 0), member: m}
-		at[m.Exec] = i
 		if !slices.Contains(p.Legend, p.Boxes[i].Look) {
 			p.Legend = append(p.Legend, p.Boxes[i].Look)
 		}
-	}
-	for to, m := range members {
-		for _, parent := range parents[m.Exec] {
-			if from, member := at[parent.Exec]; member {
-				p.Edges = append(p.Edges, edge{curve(&p.Boxes[from], &p.Boxes[to]), parent.Dep == entry.Soft, from, to})
-			}
+		for _, parent := range m.Parents {
+			from := last - parent.Place
+			p.Edges = append(p.Edges, edge{curve(&p.Boxes[from], &p.Boxes[i]), parent.Dep == entry.Soft, from, i})
 		}
 	}
 	return p

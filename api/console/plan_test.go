@@ -14,28 +14,27 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// drawnPlan is a plan of some members, newest first as plans are, and what they depend on.
-func drawnPlan(t *rapid.T) (*api.Plan, map[entry.Ref][]entry.Parent) {
-	plan, parents := &api.Plan{}, map[entry.Ref][]entry.Parent{}
-	for i := range rapid.IntRange(1, pictured).Draw(t, "members") {
+// drawnPlan is a plan of some members, newest first as plans are.
+func drawnPlan(t *rapid.T) *api.Plan {
+	plan, members := &api.Plan{}, rapid.IntRange(1, pictured).Draw(t, "members")
+	for i := range members {
 		agent := entry.Principal(fmt.Sprintf("agent-%d", rapid.IntRange(0, 9).Draw(t, "agent")))
 		m := api.PlanMember{Agent: agent, Exec: entry.NewRef(agent, fmt.Sprint("x", i)), Index: uint64(i), Method: entry.MethodNone}
 		for range rapid.IntRange(0, min(i, 3)).Draw(t, "parents") {
-			of := plan.Members[rapid.IntRange(0, i-1).Draw(t, "parent")]
-			parents[m.Exec] = append(parents[m.Exec], entry.Parent{Exec: of.Exec, Dep: entry.Hard})
+			m.Parents = append(m.Parents, api.PlanParent{Place: members - 1 - rapid.IntRange(0, i-1).Draw(t, "parent"), Dep: entry.Hard})
 		}
 		plan.Members = append(plan.Members, m)
 	}
 	slices.Reverse(plan.Members)
-	return plan, parents
+	return plan
 }
 
 // TestLayout checks that boxes never overlap, stay within the picture and in the row of
 // their agent, and that arrows go right.
 func TestLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		plan, parents := drawnPlan(t)
-		p := layOut(plan, parents)
+		plan := drawnPlan(t)
+		p := layOut(plan)
 		at, edges := map[entry.Ref]box{}, 0
 		for i, b := range p.Boxes {
 			at[b.member.Exec] = b
@@ -52,11 +51,11 @@ func TestLayout(t *testing.T) {
 				t.Fatalf("%+v is not in the row %+v", b, p.Rows[row])
 			}
 		}
-		for exec, list := range parents {
-			for _, parent := range list {
+		for _, m := range plan.Members {
+			for _, parent := range m.Parents {
 				edges++
-				if at[parent.Exec].X+boxWidth >= at[exec].X {
-					t.Fatalf("%s is not left of %s, which was built on it", parent.Exec, exec)
+				if of := plan.Members[parent.Place].Exec; at[of].X+boxWidth >= at[m.Exec].X {
+					t.Fatalf("%s is not left of %s, which was built on it", of, m.Exec)
 				}
 			}
 		}
@@ -69,13 +68,13 @@ func TestLayout(t *testing.T) {
 // TestLayoutStands checks that what becomes of members moves no box.
 func TestLayoutStands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		plan, parents := drawnPlan(t)
-		before := layOut(plan, parents)
+		plan := drawnPlan(t)
+		before := layOut(plan)
 		plan.Decision = 7
 		for i := range plan.Members {
 			plan.Members[i].Result = rapid.SampledFrom(append(entry.Results(), "")).Draw(t, "result")
 		}
-		for i, b := range layOut(plan, parents).Boxes {
+		for i, b := range layOut(plan).Boxes {
 			if o := before.Boxes[i]; b.X != o.X || b.Y != o.Y || b.Name != o.Name {
 				t.Fatalf("%+v was %+v", b, o)
 			}

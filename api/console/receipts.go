@@ -1,11 +1,13 @@
 package console
 
 import (
+	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
@@ -37,27 +39,63 @@ func (k *Console) receipts(q *http.Request) ([]byte, error) {
 		return nil, entry.Refuse(entry.NotFound, "index", "no receipt of entry %d is at hand: the log has %d entries", index, at.Size).
 			WithRemedy("arl log proof writes receipts")
 	}
-	e, proof, err := k.cfg.Source.Entry(q.Context(), index, at.Size)
+	return k.proven(q.Context(), []uint64{index}, at)
+}
+
+// receiptsMax is the number of entries whose receipts one file has.
+const receiptsMax = 4096
+
+// incidentReceipts is GET /incidents/{id}/receipts.ndjson: the receipts of all entries about an
+// incident, and those of the policies and agent entries that let their signers in, one a line.
+func (k *Console) incidentReceipts(q *http.Request) ([]byte, error) {
+	id, err := number(q, "id")
 	if err != nil {
 		return nil, err
 	}
-	var links []entry.Registered
-	k.cfg.Source.Read(func(state *coord.State, _ Standing) { links = state.Chain().LinksFor(e.Header.Iss) })
-	var out []byte
-	add := func(e *entry.Registered, proof []merkle.Hash) error {
+	var indexes []uint64
+	var seen Standing
+	k.cfg.Source.Read(func(state *coord.State, at Standing) { indexes, seen = state.IncidentEntries(id), at })
+	if len(indexes) == 0 || seen.Note == "" {
+		return nil, entry.Refuse(entry.NotFound, "id", "no receipts of incident %d are at hand", id).
+			WithRemedy("the page of incidents lists them; arl incident show --prove writes a history file")
+	}
+	if len(indexes) > receiptsMax {
+		return nil, entry.Refuse(entry.TooLarge, "id", "%d entries are about incident %d, and one file has the receipts of %d at most", len(indexes), id, receiptsMax).
+			WithRemedy("arl incident show --prove writes a history file of the incident")
+	}
+	return k.proven(q.Context(), indexes, seen)
+}
+
+// proven returns the receipts of some entries, ascending, under the head of a standing, and those of
+// the policies and agent entries that let their signers in.
+func (k *Console) proven(ctx context.Context, indexes []uint64, at Standing) (out []byte, err error) {
+	issuers := map[entry.Principal]bool{}
+	add := func(index uint64) error {
+		e, proof, err := k.cfg.Source.Entry(ctx, index, at.Size)
+		if err != nil {
+			return err
+		}
+		issuers[e.Header.Iss] = true
 		line, err := verify.Receipt{Leaf: e.AppendLeaf(nil), Index: e.Index, Proof: proof, Head: at.Note}.Encode()
 		out = append(append(out, line...), '\n')
 		return err
 	}
-	if err := add(e, proof); err != nil {
-		return nil, err
+	for _, index := range indexes {
+		if err := add(index); err != nil {
+			return nil, err
+		}
 	}
-	for i := range links {
-		if link := &links[i]; link.Index < at.Size && link.Index != index {
-			if _, proof, err = k.cfg.Source.Entry(q.Context(), link.Index, at.Size); err == nil {
-				err = add(link, proof)
+	links := map[uint64]bool{}
+	k.cfg.Source.Read(func(state *coord.State, _ Standing) {
+		for issuer := range issuers {
+			for _, link := range state.Chain().LinksFor(issuer) {
+				links[link.Index] = link.Index < at.Size && !slices.Contains(indexes, link.Index)
 			}
-			if err != nil {
+		}
+	})
+	for _, index := range slices.Sorted(maps.Keys(links)) {
+		if links[index] {
+			if err := add(index); err != nil {
 				return nil, err
 			}
 		}

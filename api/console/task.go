@@ -3,12 +3,12 @@ package console
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
 	"recoveryledger/api"
 	"recoveryledger/api/act"
+	"recoveryledger/api/view"
 	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -29,9 +29,6 @@ type tasksPage struct {
 	Rows   []taskRow
 	Older  string // link; empty: there are none
 }
-
-// tasksScanned is how many tasks one page looks at to fill its lines.
-const tasksScanned = 10_000
 
 // tasks is GET /tasks.
 func (k *Console) tasks(q *http.Request) (*page, error) {
@@ -56,33 +53,17 @@ func (k *Console) tasks(q *http.Request) (*page, error) {
 	var list []api.Task
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
-		list, body.Older = k.findTasks(k.known(state, at), &body.Filter, older, given)
+		body.Filter.Before, body.Filter.Limit = older, rows
+		var next *api.TaskQuery
+		if list, next = view.Tasks(state, &k.rules, &body.Filter, at.Now); next != nil {
+			body.Older = k.olderLink("/tasks", given, next.Before)
+		}
 	})
 	for i := range list {
 		k.words(q.Context(), &list[i])
 		body.Rows = append(body.Rows, newTaskRow(&list[i]))
 	}
 	return p, nil
-}
-
-// findTasks returns the tasks that a query asks for, the newest first, and the link to
-// further ones.
-func (k *Console) findTasks(l *act.Log, filter *api.TaskQuery, older uint64, given url.Values) (list []api.Task, more string) {
-	views := l.State.Tasks(older, tasksScanned)
-	for i := range views {
-		l.State.Consult(&views[i], l.Now, l.Rules)
-		if !views[i].Matches(filter) {
-			continue
-		}
-		if len(list) == rows {
-			return list, k.olderLink("/tasks", given, list[rows-1].Created)
-		}
-		list = append(list, views[i])
-	}
-	if len(views) == tasksScanned {
-		more = k.olderLink("/tasks", given, views[tasksScanned-1].Created)
-	}
-	return list, more
 }
 
 func newTaskRow(t *api.Task) taskRow {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -41,92 +42,68 @@ func partOf(q *http.Request) (p part, err error) {
 // window is what a picture shows of a plan that is too large for one: members of one
 // agent, and the members that they are directly linked with.
 type window struct {
-	plan    *api.Plan
-	parents map[entry.Ref][]entry.Parent
-	beyond  map[entry.Ref]int // links of a drawn member that are not drawn
-	next    uint64            // index of the agent's first member behind the window; 0: there is none
-}
-
-// link is a dependency between two members, as places in the plan.
-type link struct {
-	from, to int
-	soft     bool
+	plan   *api.Plan
+	beyond []int  // links of the drawn members that are not drawn
+	next   uint64 // index of the agent's first member behind the window; 0: there is none
 }
 
 // windowOf opens the window of an agent at its first member with an index or a greater
-// one. parentsOf returns what an execution was built on.
-func windowOf(plan *api.Plan, parentsOf func(entry.Ref) []entry.Parent, agent entry.Principal, from uint64) *window {
-	links, degree := linksOf(plan, parentsOf, agent)
-	of := map[int][]link{} // links of the agent's members
-	for _, l := range links {
-		for _, end := range []int{l.from, l.to} {
-			if plan.Members[end].Agent == agent {
-				of[end] = append(of[end], l)
-			}
-		}
-	}
-	w := &window{plan: &api.Plan{Incident: plan.Incident, Decision: plan.Decision}, parents: map[entry.Ref][]entry.Parent{}, beyond: map[entry.Ref]int{}}
-	drawn := map[int]bool{}
+// one.
+func windowOf(plan *api.Plan, agent entry.Principal, from uint64) *window {
+	linked, degree := linksOf(plan, agent)
+	w, drawn := &window{plan: &api.Plan{Incident: plan.Incident, Decision: plan.Decision}}, map[int]int{}
 	for i := len(plan.Members) - 1; i >= 0; i-- { // they descend
 		m := &plan.Members[i]
 		if m.Agent != agent || m.Index < from {
 			continue
 		}
-		more := []int{i}
-		for _, l := range of[i] {
-			more = append(more, l.from, l.to)
-		}
-		more = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(more))), func(place int) bool { return drawn[place] && place != i })
+		more := slices.Compact(slices.Sorted(slices.Values(append(linked[i], i))))
+		more = slices.DeleteFunc(more, func(place int) bool { _, in := drawn[place]; return in && place != i })
 		if len(drawn)+len(more) > pictured && len(drawn) > 0 {
 			w.next = m.Index
 			break
 		}
-		drawn[i] = true // whatever its neighbours leave room for
+		drawn[i] = 0 // whatever its neighbours leave room for
 		for _, place := range more[:min(len(more), pictured-1)] {
-			drawn[place] = true
+			drawn[place] = 0
 		}
 	}
-	for _, l := range links {
-		if drawn[l.from] && drawn[l.to] {
-			dep := entry.Hard
-			if l.soft {
-				dep = entry.Soft
+	places := slices.Sorted(maps.Keys(drawn))
+	for i, place := range places {
+		drawn[place] = i
+	}
+	w.beyond = make([]int, len(places))
+	for i, place := range places {
+		m := plan.Members[place]
+		w.beyond[i] += degree[place]
+		m.Parents = nil
+		for _, parent := range plan.Members[place].Parents {
+			at, in := drawn[parent.Place]
+			if in && (m.Agent == agent || plan.Members[parent.Place].Agent == agent) {
+				m.Parents = append(m.Parents, api.PlanParent{Place: at, Dep: parent.Dep})
+				w.beyond[i]--
+				w.beyond[at]--
 			}
-			to := plan.Members[l.to].Exec
-			w.parents[to] = append(w.parents[to], entry.Parent{Exec: plan.Members[l.from].Exec, Dep: dep})
-			degree[l.from]--
-			degree[l.to]--
 		}
-	}
-	for i := range plan.Members {
-		if drawn[i] {
-			w.plan.Members = append(w.plan.Members, plan.Members[i])
-			w.beyond[plan.Members[i].Exec] = degree[i]
-		}
+		w.plan.Members = append(w.plan.Members, m)
 	}
 	return w
 }
 
-// linksOf returns the dependencies that members of an agent have a part in, and how many
+// linksOf returns the members that each member of an agent is linked with, and how many
 // dependencies each member has with others.
-func linksOf(plan *api.Plan, parentsOf func(entry.Ref) []entry.Parent, agent entry.Principal) (links []link, degree []int) {
-	places := make(map[entry.Ref]int, len(plan.Members))
-	for i := range plan.Members {
-		places[plan.Members[i].Exec] = i
-	}
-	degree = make([]int, len(plan.Members))
+func linksOf(plan *api.Plan, agent entry.Principal) (linked map[int][]int, degree []int) {
+	linked, degree = map[int][]int{}, make([]int, len(plan.Members))
 	for to := range plan.Members {
-		for _, parent := range parentsOf(plan.Members[to].Exec) {
-			from, member := places[parent.Exec]
-			if !member {
-				continue
-			}
-			degree[from]++
+		for _, parent := range plan.Members[to].Parents {
+			degree[parent.Place]++
 			degree[to]++
-			if plan.Members[from].Agent == agent || plan.Members[to].Agent == agent {
-				links = append(links, link{from, to, parent.Dep == entry.Soft})
+			for _, link := range [][2]int{{to, parent.Place}, {parent.Place, to}} {
+				if plan.Members[link[0]].Agent == agent {
+					linked[link[0]] = append(linked[link[0]], link[1])
+				}
 			}
 		}
 	}
-	return links, degree
+	return linked, degree
 }

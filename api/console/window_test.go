@@ -21,28 +21,24 @@ import (
 // every member that it is linked with, and what is not drawn is counted.
 func TestWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		plan, parents := chained(rapid.IntRange(1, 400).Draw(t, "members"), rapid.IntRange(1, 4).Draw(t, "agents"), rapid.Uint64().Draw(t, "seed"))
+		plan := chained(rapid.IntRange(1, 400).Draw(t, "members"), rapid.IntRange(1, 4).Draw(t, "agents"), rapid.Uint64().Draw(t, "seed"))
 		agent := plan.Members[0].Agent
 		seen, windows := map[entry.Ref]int{}, 0
 		for from := uint64(0); windows == 0 || from > 0; windows++ {
-			w := windowOf(plan, func(e entry.Ref) []entry.Parent { return parents[e] }, agent, from)
+			w := windowOf(plan, agent, from)
 			if n := len(w.plan.Members); n == 0 || n > pictured {
 				t.Fatalf("%d members in a window", n)
 			}
-			for _, m := range w.plan.Members {
+			all, drawn := degrees(plan), degrees(w.plan)
+			for i, m := range w.plan.Members {
 				if m.Agent == agent && m.Index >= from && (w.next == 0 || m.Index < w.next) {
 					seen[m.Exec]++
 				}
-				drawn, all := len(w.parents[m.Exec]), len(parents[m.Exec])
-				for exec, list := range parents {
-					all += count(list, m.Exec)
-					drawn += count(w.parents[exec], m.Exec)
-				}
-				if w.beyond[m.Exec] != all-drawn {
-					t.Fatalf("%s has %d links, %d are drawn, and %d are counted beyond", m.Exec, all, drawn, w.beyond[m.Exec])
+				if w.beyond[i] != all[m.Exec]-drawn[m.Exec] {
+					t.Fatalf("%s has %d links, %d are drawn, and %d are counted beyond", m.Exec, all[m.Exec], drawn[m.Exec], w.beyond[i])
 				}
 			}
-			layOut(w.plan, w.parents)
+			layOut(w.plan)
 			if w.next != 0 && w.next <= from {
 				t.Fatalf("the window behind %d begins at %d", from, w.next)
 			}
@@ -56,19 +52,22 @@ func TestWindow(t *testing.T) {
 	})
 }
 
-func count(list []entry.Parent, exec entry.Ref) (n int) {
-	for _, p := range list {
-		if p.Exec == exec {
-			n++
+// degrees counts the dependencies of each member with others.
+func degrees(plan *api.Plan) map[entry.Ref]int {
+	counts := map[entry.Ref]int{}
+	for i := range plan.Members {
+		for _, parent := range plan.Members[i].Parents {
+			counts[plan.Members[i].Exec]++
+			counts[plan.Members[parent.Place].Exec]++
 		}
 	}
-	return n
+	return counts
 }
 
 // chained is a plan of members that agents built on one another: each on the one before, and half of
 // them on an older one, too.
-func chained(members, agents int, seed uint64) (*api.Plan, map[entry.Ref][]entry.Parent) {
-	plan, parents := &api.Plan{Incident: 1, Decision: 2}, map[entry.Ref][]entry.Parent{}
+func chained(members, agents int, seed uint64) *api.Plan {
+	plan := &api.Plan{Incident: 1, Decision: 2}
 	for i := range members {
 		seed = seed*6364136223846793005 + 1442695040888963407 // of Knuth's MMIX
 		agent := entry.Principal(fmt.Sprint("agent-", (seed>>33)%uint64(agents)))
@@ -78,17 +77,17 @@ func chained(members, agents int, seed uint64) (*api.Plan, map[entry.Ref][]entry
 			m.Result, m.ResultAt = entry.Restored, uint64(members+i)
 		}
 		if i > 0 {
-			parents[m.Exec] = append(parents[m.Exec], entry.Parent{Exec: plan.Members[i-1].Exec, Dep: entry.Hard})
+			m.Parents = append(m.Parents, api.PlanParent{Place: members - i, Dep: entry.Hard})
 			m.From = plan.Members[i-1].Exec
 		}
 		if i > 1 && i%2 == 0 {
-			older := plan.Members[(seed>>40)%uint64(i-1)].Exec
-			parents[m.Exec] = append(parents[m.Exec], entry.Parent{Exec: older, Dep: entry.Soft})
+			older := int((seed >> 40) % uint64(i-1))
+			m.Parents = append(m.Parents, api.PlanParent{Place: members - 1 - older, Dep: entry.Soft})
 		}
 		plan.Members = append(plan.Members, m)
 	}
 	slices.Reverse(plan.Members)
-	return plan, parents
+	return plan
 }
 
 // unread is a source that nothing is read of.
@@ -97,18 +96,18 @@ type unread struct{ Source }
 func (unread) Standing() Standing { return Standing{} }
 
 // shownPlan is the page of an incident with a plan, as a browser gets it.
-func shownPlan(tb testing.TB, plan *api.Plan, parents map[entry.Ref][]entry.Parent, asked part) []byte {
+func shownPlan(tb testing.TB, plan *api.Plan, asked part) []byte {
 	tb.Helper()
 	k, err := New(&Config{Source: unread{}, Origin: "ledger.example/test"})
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return writtenPlan(k, plan, parents, asked)
+	return writtenPlan(k, plan, asked)
 }
 
-func writtenPlan(k *Console, plan *api.Plan, parents map[entry.Ref][]entry.Parent, asked part) []byte {
+func writtenPlan(k *Console, plan *api.Plan, asked part) []byte {
 	body := &incidentPage{Incident: &api.Incident{Signals: []api.IncidentSignal{{}}}, Plan: plan, InForce: true}
-	body.draw(k, func(e entry.Ref) []entry.Parent { return parents[e] }, asked)
+	body.draw(k, asked)
 	body.Members, body.Older = k.members(plan, 0)
 	w := httptest.NewRecorder()
 	k.write(w, http.StatusOK, &page{name: "incident", Title: "Incident 1", Body: body})
@@ -121,9 +120,9 @@ var largePlans = []struct{ members, agents int }{{500, 12}, {100_000, 60}, {100_
 // TestLargePlan bounds the page of a large plan: at most 20 kB in gzip, 200 lanes, 120 boxes.
 func TestLargePlan(t *testing.T) {
 	for _, size := range largePlans {
-		plan, parents := chained(size.members, size.agents, 7)
+		plan := chained(size.members, size.agents, 7)
 		for _, asked := range []part{{}, {agent: plan.Members[0].Agent}, {lanes: 200}} {
-			made := shownPlan(t, plan, parents, asked)
+			made := shownPlan(t, plan, asked)
 			var zipped bytes.Buffer
 			z := gzip.NewWriter(&zipped)
 			_, _ = z.Write(made) // to memory
@@ -158,12 +157,12 @@ func BenchmarkPlan(b *testing.B) {
 		b.Fatal(err)
 	}
 	for _, size := range append([]struct{ members, agents int }{{pictured, 12}}, largePlans...) {
-		plan, parents := chained(size.members, size.agents, 7)
+		plan := chained(size.members, size.agents, 7)
 		for name, asked := range map[string]part{"whole": {}, "opened": {agent: plan.Members[0].Agent}} {
 			b.Run(fmt.Sprintf("%d_members/%d_agents/%s", size.members, size.agents, name), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					writtenPlan(k, plan, parents, asked)
+					writtenPlan(k, plan, asked)
 				}
 			})
 		}

@@ -4,26 +4,21 @@ import (
 	"context"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
+	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
 // getAgents is GET /v1/agents.
 func (s *Server) getAgents(_ context.Context, r *request) (*api.Agents, error) {
-	q := queryOf[api.AgentsQuery](r)
-	view := s.coord.View()
-	page := &api.Agents{Size: view.Size, Agents: []api.Agent{}}
-	for _, info := range view.Chain.Agents() {
-		if info.Principal <= q.After || q.Domain != "" && info.Domain != q.Domain {
-			continue
+	page := &api.Agents{}
+	s.coord.Read(func(state *coord.State) {
+		page.Size = state.Size()
+		var next *api.AgentsQuery
+		if page.Agents, next = view.Agents(state, queryOf[api.AgentsQuery](r)); next != nil {
+			page.Next = api.URL(api.PathAgents, next)
 		}
-		if len(page.Agents) == q.Limit {
-			next := *q
-			next.After = page.Agents[q.Limit-1].Principal
-			page.Next = api.URL(api.PathAgents, &next)
-			break
-		}
-		page.Agents = append(page.Agents, api.NewAgent(&info))
-	}
+	})
 	return page, nil
 }
 

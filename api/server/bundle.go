@@ -4,6 +4,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
@@ -17,7 +18,7 @@ func (s *Server) getBundle(r *request) error {
 	q := queryOf[api.BundleQuery](r)
 	var err error
 	if q.Incident, err = r.number("id"); err == nil && q.Incident == 0 {
-		err = noIncident(0)
+		err = view.NoIncident(0)
 	}
 	if err != nil {
 		return err

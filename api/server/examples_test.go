@@ -96,14 +96,16 @@ func exampleBody(t *testing.T, mediaType string, example any) (body []byte) {
 // Every parameter and every body has an example, and the requests that they make
 // are answered with success by a live server, with all parameters and with the
 // mandatory ones. Renewals of a lease that nobody holds, what witnesses ask of a ledger
-// whose policy names none, and questions to an index that is not kept, are understood.
+// whose policy names none, questions to an index that is not kept, and why an execution that is not in
+// the log is a member, are understood.
 func TestExamples(t *testing.T) {
 	n, _ := exampleWorld(t)
 	d := readDocument(t, n)
 	if servers, _ := d.root["servers"].([]any); len(servers) != 1 || at(servers[0], "url") != "/" {
 		t.Errorf("servers %v", d.root["servers"])
 	}
-	understood := map[string]string{leasePath: ":stale-epoch", api.PathRound: ":not-found", api.PathCosign: ":unknown-issuer", api.PathComplete: "keeps no index"}
+	understood := map[string]string{leasePath: ":stale-epoch", api.PathRound: ":not-found", api.PathCosign: ":unknown-issuer", api.PathComplete: "keeps no index",
+		api.PathWhy: ":not-found"}
 	ran := 0
 	run := func(path string, request *http.Request) {
 		ran++

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -122,7 +123,7 @@ func TestPlanPages(t *testing.T) {
 			}
 			paged.Members, paged.Next = append(paged.Members, page.Members...), page.Next
 		}
-		if !slices.Equal(paged.Members, whole.Members) {
+		if !reflect.DeepEqual(paged.Members, whole.Members) {
 			t.Errorf("%s: %d members", query, len(paged.Members))
 		}
 	}

@@ -4,48 +4,25 @@ import (
 	"context"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
 // getIncidents is GET /v1/incidents.
 func (s *Server) getIncidents(_ context.Context, r *request) (*api.Incidents, error) {
-	q := queryOf[api.IncidentQuery](r)
-	page := &api.Incidents{Incidents: []api.Incident{}}
-	now := s.log.Now()
+	page, now := &api.Incidents{Incidents: []api.Incident{}}, s.log.Now()
 	s.coord.Read(func(state *coord.State) {
 		page.Size = state.Size()
-		rest := *q
-		for scanned := 0; ; {
-			views := incidentsBelow(state, &rest, now)
-			for i := range views {
-				if len(page.Incidents) == q.Limit || scanned == maxIncidentScan {
-					page.Next = api.URL(api.PathIncidents, &rest)
-					return
-				}
-				scanned++
-				rest.Before = views[i].ID
-				if views[i].Matches(q) {
-					page.Incidents = append(page.Incidents, views[i].Incident)
-				}
-			}
-			if len(views) < incidentBlock {
-				return
-			}
+		found, next := view.Incidents(state, queryOf[api.IncidentQuery](r), now)
+		for i := range found {
+			page.Incidents = append(page.Incidents, found[i].Incident)
+		}
+		if next != nil {
+			page.Next = api.URL(api.PathIncidents, next)
 		}
 	})
 	return page, nil
-}
-
-// incidentsBelow returns the next candidates of a page of incidents.
-func incidentsBelow(state *coord.State, q *api.IncidentQuery, now int64) []coord.IncidentView {
-	switch {
-	case q.Domain != "":
-		return state.IncidentsOfDomain(q.Domain, q.Agent, q.Before, incidentBlock, now)
-	case q.Agent != "":
-		return state.IncidentsOf(q.Agent, q.Before, incidentBlock, now)
-	}
-	return state.Incidents(q.Before, incidentBlock, now)
 }
 
 // getIncident is GET /v1/incidents/{id}.
@@ -56,12 +33,12 @@ func (s *Server) getIncident(_ context.Context, r *request) (*api.Incident, erro
 	}
 	now, found := s.log.Now(), (*api.Incident)(nil)
 	s.coord.Read(func(state *coord.State) {
-		if v, ok := state.Incident(id, now); ok {
+		if v, ok := view.Incident(state, id, now); ok {
 			found = &v.Incident
 		}
 	})
 	if found == nil {
-		return nil, noIncident(id)
+		return nil, view.NoIncident(id)
 	}
 	if d := found.Decision; d != nil && found.State == coord.Authorized.String() {
 		found.Cosignatures = s.lacking(d.Ref.Index + 1)
@@ -69,9 +46,41 @@ func (s *Server) getIncident(_ context.Context, r *request) (*api.Incident, erro
 	return found, nil
 }
 
-func noIncident(id uint64) error {
-	return entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", id).
-		WithRemedy("an incident's id is the index of its opening signal: GET " + api.PathIncidents + " lists them")
+// getWhy is GET /v1/incidents/{id}/why/{exec}.
+func (s *Server) getWhy(_ context.Context, r *request) (why *api.Why, err error) {
+	id, err := r.number("id")
+	if err != nil {
+		return nil, err
+	}
+	exec, err := r.name("exec")
+	if err != nil {
+		return nil, err
+	}
+	now := s.log.Now()
+	s.coord.Read(func(state *coord.State) { why, err = view.WhyOf(state, id, entry.Ref(exec), now) })
+	return why, err
+}
+
+// getEscalations is GET /v1/escalations.
+func (s *Server) getEscalations(_ context.Context, r *request) (*api.Escalations, error) {
+	page, now := &api.Escalations{Escalations: []api.Escalation{}}, s.log.Now()
+	var found []view.Waiting
+	s.coord.Read(func(state *coord.State) {
+		page.Size = state.Size()
+		var next *api.EscalationQuery
+		if found, next = view.WaitingForPeople(state, s.coord.Rules(), queryOf[api.EscalationQuery](r), now); next != nil {
+			page.Next = api.URL(api.PathEscalations, next)
+		}
+	})
+	for i := range found {
+		if t := found[i].Task; t != nil {
+			if err := s.complete(t); err != nil {
+				return nil, err
+			}
+		}
+		page.Escalations = append(page.Escalations, found[i].Escalation())
+	}
+	return page, nil
 }
 
 // getGraph is GET /v1/workflows/{wid}/graph.

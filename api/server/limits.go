@@ -18,12 +18,6 @@ const (
 	// maxScan is the number of entries that one page looks at. A page of a rare combination
 	// of filters may end before it is full.
 	maxScan = 8192
-	// maxIncidentScan is the number of incidents that one page looks at. incidentBlock is
-	// the number of incidents that one look at the state takes.
-	maxIncidentScan = 4096
-	incidentBlock   = 128
-	// maxTaskScan is the number of tasks that one page looks at.
-	maxTaskScan = 16384
 	// maxStreams is the number of event streams at a time. maxClientStreams is the number
 	// of streams of one client.
 	maxStreams       = 1024

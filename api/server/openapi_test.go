@@ -186,6 +186,8 @@ func visits() []visit {
 		{"/v1/incidents/{id}", "/v1/incidents/4"}, {"/v1/incidents/{id}", "/v1/incidents/x"}, {"/v1/incidents/{id}", "/v1/incidents/99"},
 		{"/v1/incidents/{id}/plan", "/v1/incidents/4/plan"}, {"/v1/incidents/{id}/plan", "/v1/incidents/4/plan?preview=x"},
 		{"/v1/incidents/{id}/plan", "/v1/incidents/99/plan"},
+		{api.PathWhy, "/v1/incidents/4/why/agent-1%23none"}, {api.PathWhy, "/v1/incidents/x/why/agent-1%23none"},
+		{api.PathEscalations, api.PathEscalations}, {api.PathEscalations, api.PathEscalations + "?limit=x"},
 		{"/v1/incidents/{id}/bundle", "/v1/incidents/4/bundle?agent=agent-1"}, {"/v1/incidents/{id}/bundle", "/v1/incidents/4/bundle"},
 		{"/v1/incidents/{id}/bundle", "/v1/incidents/3/bundle?agent=agent-1"},
 		{"/v1/agents/{id}/news", "/v1/agents/agent-1/news"}, {"/v1/agents/{id}/news", "/v1/agents/agent-9/news"},
@@ -227,6 +229,9 @@ func TestOpenAPI(t *testing.T) {
 		"/v1/incidents/{id}/plan": "/v1/incidents/4/plan", "/v1/workflows/{wid}/graph": "/v1/workflows/flow-1/graph"} {
 		d.check(path, n.refetch(target))
 	}
+	why := api.URL(api.PathWhy, nil, 4, subject.Ref())
+	d.check(api.PathWhy, n.get(why))
+	d.check(api.PathWhy, n.refetch(why))
 	d.complete()
 	d.submit(n)
 	d.recoveries(n)

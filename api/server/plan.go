@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
@@ -62,7 +63,7 @@ func (s *Server) getPlan(ctx context.Context, r *request) (*api.Plan, error) {
 		if last.query == want.query && last.size == want.size && last.second == want.second {
 			return
 		}
-		if want.plan, err = computePlan(state, id, q, now); err == nil {
+		if want.plan, err = view.Plan(state, id, q, now); err == nil {
 			last = &want
 		}
 	})
@@ -70,22 +71,4 @@ func (s *Server) getPlan(ctx context.Context, r *request) (*api.Plan, error) {
 		return nil, err
 	}
 	return planPage(id, q, last.plan), nil
-}
-
-// computePlan returns the plan that the query asks for.
-func computePlan(state *coord.State, id uint64, q *api.PlanQuery, now int64) (*api.Plan, error) {
-	if v, ok := state.PlanInForce(id, now); ok && !q.Preview {
-		return &v.Plan, nil
-	}
-	v, ok := state.Preview(id, q.Dismissed, now)
-	if !ok {
-		return nil, noIncident(id)
-	}
-	for _, index := range q.Dismissed {
-		if !slices.Contains(v.Considered, index) { // the preview would not be the one meant
-			return nil, entry.Refuse(entry.Malformed, "dismissed", "entry %d is not a signal that a decision about incident %d rests on", index, id).
-				WithRemedy("GET " + api.URL(api.PathIncident, nil, id) + " names the signals of the incident")
-		}
-	}
-	return &v.Plan, nil
 }

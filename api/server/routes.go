@@ -50,6 +50,8 @@ func (s *Server) handlers(document []byte) map[string]handler {
 		"news":          s.getNews,
 		"incidents":     plain(s, s.getIncidents),
 		"incident":      tagged(s, s.getIncident),
+		"why":           tagged(s, s.getWhy),
+		"escalations":   plain(s, s.getEscalations),
 		"plan":          tagged(s, s.getPlan),
 		"graph":         tagged(s, s.getGraph),
 		"tasks":         plain(s, s.getTasks),

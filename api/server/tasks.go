@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger/entry"
@@ -17,10 +18,13 @@ import (
 // getTasks is GET /v1/tasks.
 func (s *Server) getTasks(_ context.Context, r *request) (*api.Tasks, error) {
 	q := queryOf[api.TaskQuery](r)
-	page := &api.Tasks{}
+	page, now := &api.Tasks{}, s.log.Now()
 	s.coord.Read(func(state *coord.State) {
 		page.Size = state.Size()
-		page.Tasks, page.Next = s.findTasks(state, q)
+		var next *api.TaskQuery
+		if page.Tasks, next = view.Tasks(state, s.coord.Rules(), q, now); next != nil {
+			page.Next = api.URL(api.PathTasks, next)
+		}
 	})
 	for i := range page.Tasks {
 		if err := s.complete(&page.Tasks[i]); err != nil {
@@ -28,34 +32,6 @@ func (s *Server) getTasks(_ context.Context, r *request) (*api.Tasks, error) {
 		}
 	}
 	return page, nil
-}
-
-// consult fills in what the policy says about a task.
-func (s *Server) consult(state *coord.State, v *api.Task) {
-	state.Consult(v, s.log.Now(), s.coord.Rules())
-}
-
-// findTasks returns a page of tasks, and the path of the next page.
-func (s *Server) findTasks(state *coord.State, q *api.TaskQuery) (found []api.Task, next string) {
-	found = []api.Task{} // not nil: an empty list in JSON
-	rest := *q
-	for scanned := 0; ; {
-		views := state.Tasks(rest.Before, incidentBlock)
-		for i := range views {
-			if len(found) == q.Limit || scanned == maxTaskScan {
-				return found, api.URL(api.PathTasks, &rest)
-			}
-			scanned++
-			rest.Before = views[i].Created
-			s.consult(state, &views[i])
-			if views[i].Matches(q) {
-				found = append(found, views[i])
-			}
-		}
-		if len(views) < incidentBlock {
-			return found, ""
-		}
-	}
 }
 
 // getTask is GET /v1/tasks/{id}.
@@ -67,7 +43,7 @@ func (s *Server) getTask(_ context.Context, r *request) (*api.Task, error) {
 	task, ok := api.Task{}, false
 	s.coord.Read(func(state *coord.State) {
 		if task, ok = state.Task(ref); ok {
-			s.consult(state, &task)
+			state.Consult(&task, s.log.Now(), s.coord.Rules())
 			state.Candidates(&task)
 		}
 	})

@@ -6,16 +6,13 @@ package words
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 )
 
 // Instant is a time of the ledger's clock, in Unix milliseconds, in UTC (RFC 3339).
-func Instant(unixMilli int64) string {
-	return time.UnixMilli(unixMilli).UTC().Format("2006-01-02T15:04:05.000Z")
-}
+func Instant(unixMilli int64) string { return api.Instant(unixMilli) }
 
 // IncidentState is the state of an incident, with what a state does not tell.
 func IncidentState(i *api.Incident) string {
@@ -39,6 +36,20 @@ func IncidentWaitsFor(i *api.Incident) string {
 		return fmt.Sprintf("%s; members still fenced: %d", OrNothing(waits), i.StillFenced)
 	}
 	return waits
+}
+
+// WhoDecides says who may put a plan for an incident in force. inForce is the plan in force; nil:
+// there is none.
+func WhoDecides(i *api.Incident, plan, inForce *api.Plan) string {
+	switch {
+	case plan.Asks != nil:
+		return "people must decide: " + plan.Asks.Detail
+	case i.Waits == nil, i.Waits.For == api.ForAcknowledgement:
+		return "nothing is left to decide: the incident is over"
+	case inForce != nil && inForce.RollbackSet == plan.RollbackSet:
+		return fmt.Sprintf("it is decided: entry %d", i.Decision.Ref.Index)
+	}
+	return "the coordinator may authorize it alone"
 }
 
 // OrNothing is the text, or the word nothing where it is empty.
@@ -76,6 +87,9 @@ func Tally(counts map[entry.Result]int64) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// Dollars writes an amount in micro-USD as USD.
+func Dollars(micro int64) string { return fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000) }
 
 // Counted is a number of things, in words: 1 line, 2 lines, 3 entries.
 func Counted[N int | int64 | uint64](n N, thing string) string {

@@ -36,6 +36,9 @@ verify/cose ← cmd/arl/node
 verify ← verify/tally ← cmd/arl/histories
 api ← api/openapi ← api/server
 api ← api/words ← cmd/arl/histories
+coord ← api/view ← api/server
+api/words ← api/view ← api/console
+coord/bundle ← api/view ← cmd/arl/exit
 coord ← api/console ← cmd/arl/node
 api/words ← api/console
 coord/recovery/engine ← api/words/runs ← api/console/lab

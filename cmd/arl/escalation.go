@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
 	"recoveryledger/api/act"
-	"recoveryledger/api/client"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
@@ -44,36 +42,28 @@ func (a *app) escalationListCommand(o *access.Where) *cobra.Command {
 }
 
 func (a *app) escalationList(ctx context.Context, c *access.Connection) error {
-	l := a.NewList("KIND", "ID", "SINCE", "STATE", "QUESTION")
-	add := func(e words.Escalation) error {
-		return l.Add(e, e.Kind, e.ID, instant(e.Since), e.State, e.Asks())
-	}
-	for task, err := range c.Client.Tasks(ctx, api.TaskQuery{State: "operator"}) {
+	l := a.NewList("KIND", "ID", "SINCE", "STATE", "WAITS FOR", "UNTIL", "QUESTION")
+	for e, err := range c.Client.Escalations(ctx) {
 		if err != nil {
 			return err
 		}
-		if err := add(words.EscalatedTask(task)); err != nil {
+		who := api.WaitsOperator
+		if e.Waits != nil {
+			who = e.Waits.Who
+		}
+		if err := l.Add(e, e.Kind, e.ID, instant(e.Since), e.State, who, untilThen(e.Waits), words.Asks(e)); err != nil {
 			return err
 		}
 	}
-	for _, state := range []string{api.StateOpen, api.StateUnacknowledged} {
-		for inc, err := range c.Client.Incidents(ctx, api.IncidentQuery{State: state}) {
-			if err != nil {
-				return err
-			}
-			if len(inc.Signals) == 0 {
-				return fmt.Errorf("%w: incident %d without a signal", client.ErrMalformed, inc.ID)
-			}
-			e, asks := words.EscalatedIncident(inc)
-			if !asks || inc.AsksPeople != (state == api.StateOpen) {
-				continue // the other list has it
-			}
-			if err := add(e); err != nil {
-				return err
-			}
-		}
-	}
 	return l.Close()
+}
+
+// untilThen says until when an incident waits, and what happens then.
+func untilThen(w *api.Waits) string {
+	if w == nil || w.Until == 0 {
+		return ""
+	}
+	return instant(w.Until) + ": " + w.Then
 }
 
 // escalationAcknowledgeCommand takes note of what nobody answered.

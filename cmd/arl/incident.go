@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
@@ -160,9 +161,7 @@ func (a *app) incidentShow(ctx context.Context, l *access.Log, f *access.Fold, i
 		v.Cosignatures = served.Cosignatures
 	}
 	shown := shownIncident{Incident: &v.Incident}
-	if plan, ok := f.State.PlanInForce(id, f.Now); ok {
-		shown.Plan = &plan.Plan
-	}
+	shown.Plan, _ = view.InForce(f.State, id, f.Now)
 	if err := a.PrintObject(shown, incidentFields(v)...); err != nil {
 		return err
 	}
@@ -225,7 +224,20 @@ func incidentFields(v *coord.IncidentView) []terminal.Field {
 	if v.Recorded != 0 {
 		fields = append(fields, terminal.Field{"closed", closedBy(v)})
 	}
+	for _, one := range v.Approvers {
+		text := string(one.Principal) + " may answer"
+		if one.MayNot != "" {
+			text = string(one.Principal) + " may not answer: " + one.MayNot
+		}
+		fields = append(fields, terminal.Field{"approver", text})
+	}
 	fields = append(fields, terminal.Field{"waits for", words.OrNothing(words.IncidentWaitsFor(&v.Incident))})
+	if until := untilThen(v.Waits); until != "" {
+		fields = append(fields, terminal.Field{"at the latest", until})
+	}
+	if v.Next != nil {
+		fields = append(fields, terminal.Field{"next step", fmt.Sprintf("%s: the coordinator: %s", instant(v.Next.At), v.Next.Says)})
+	}
 	if v.Cosignatures != "" {
 		fields = append(fields, terminal.Field{"agents wait for", "cosignatures, by the server's word: " + v.Cosignatures})
 	}

@@ -3,13 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/emicklei/dot"
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
@@ -22,6 +22,7 @@ import (
 type previewOptions struct {
 	dismissed []uint
 	dot       bool
+	why       string
 }
 
 func (a *app) incidentPreviewCommand(o *access.Where) *cobra.Command {
@@ -43,6 +44,7 @@ func (a *app) incidentPreviewCommand(o *access.Where) *cobra.Command {
 		},
 	}
 	cmd.Flags().UintSliceVar(&preview.dismissed, "dismiss", nil, "indexes of signals to dismiss")
+	cmd.Flags().StringVar(&preview.why, "why", "", "show the chain of reasons that leads to this execution, in the place of the plan")
 	cmd.Flags().BoolVar(&preview.dot, "dot", false, "print the plan as a graph in the DOT language")
 	return cmd
 }
@@ -55,21 +57,38 @@ func (a *app) incidentPreview(f *access.Fold, id uint64, o *previewOptions) erro
 	if err != nil {
 		return err
 	}
-	without := indexes(o.dismissed)
-	view, _ := f.State.Preview(id, without, f.Now) // the incident is there
-	for _, index := range without {
-		if !slices.Contains(view.Considered, index) { // the preview would not be what was meant
-			return exit.Usagef("--dismiss %d: not a signal that a decision about incident %d rests on (arl incident show %d)", index, id, id)
-		}
+	plan, err := view.Plan(f.State, id, &api.PlanQuery{Preview: true, Dismissed: indexes(o.dismissed)}, f.Now)
+	if err != nil { // the incident is there
+		return exit.Usagef("--dismiss: %w (arl incident show %d)", err, id)
 	}
-	plan := &view.Plan
 	switch {
+	case o.why != "":
+		return a.printWhy(f, id, entry.Ref(o.why))
 	case o.dot:
 		return a.PrintText(planGraph(f, v, plan))
 	case a.JSON():
 		return a.PrintJSON(plan)
 	}
 	return a.printPlan(f, v, plan)
+}
+
+// printWhy writes the chain of reasons that leads to a member, from what a signal names on.
+func (a *app) printWhy(f *access.Fold, id uint64, exec entry.Ref) error {
+	why, err := view.WhyOf(f.State, id, exec, f.Now)
+	if err != nil {
+		return exit.With(exit.NotFound, err)
+	}
+	if a.JSON() {
+		return a.PrintJSON(why)
+	}
+	t := a.NewList("EXECUTION", "AGENT", "WHY", "ENTRY")
+	for i := range why.Chain {
+		m := &why.Chain[i]
+		if err := t.Add(m, string(m.Exec), string(m.Agent), ruleText(m), decimal(m.Index)); err != nil {
+			return err
+		}
+	}
+	return t.Close()
 }
 
 // forPeople returns an app that writes tables to w, whatever --output says.
@@ -99,7 +118,7 @@ func (a *app) printPlan(f *access.Fold, v *coord.IncidentView, p *api.Plan) erro
 		if m.Drain {
 			method = "drain, " + method
 		}
-		if err := t.Add(m, string(m.Exec), string(m.Agent), method, string(m.Checkpoint), string(m.Effect), string(m.Progress), ruleText(m), dollars(m.CostMicroUSD)); err != nil {
+		if err := t.Add(m, string(m.Exec), string(m.Agent), method, string(m.Checkpoint), string(m.Effect), string(m.Progress), ruleText(m), words.Dollars(m.CostMicroUSD)); err != nil {
 			return err
 		}
 	}
@@ -112,13 +131,14 @@ func (a *app) printPlan(f *access.Fold, v *coord.IncidentView, p *api.Plan) erro
 // planSummary says of a plan as a whole who decides, what cannot be undone, and
 // what it cost.
 func planSummary(f *access.Fold, v *coord.IncidentView, p *api.Plan) []string {
-	lines := []string{whoDecides(f, v, p)}
+	inForce, _ := view.InForce(f.State, v.ID, f.Now)
+	lines := []string{words.WhoDecides(&v.Incident, p, inForce)}
 	if v.Undecided() {
 		lines = append(lines, fenceOf(v, p))
 	}
 	return append(lines,
 		fmt.Sprintf("cannot be undone: %d residual (irrevocable %d, undeclared %d)", residuals(p), p.Impact.Irrevocable, p.Impact.Undeclared),
-		fmt.Sprintf("cost to redo: %s USD", dollars(p.CostMicroUSD)))
+		fmt.Sprintf("cost to redo: %s USD", words.Dollars(p.CostMicroUSD)))
 }
 
 // fenceOf says how far others are kept from building on a plan while it waits for
@@ -134,19 +154,6 @@ func fenceOf(v *coord.IncidentView, p *api.Plan) string {
 		}
 	}
 	return fmt.Sprintf("fenced: %d of %d members", fenced, len(p.Members))
-}
-
-// whoDecides says in words who may put a plan in force.
-func whoDecides(f *access.Fold, v *coord.IncidentView, p *api.Plan) string {
-	switch f.State.DeciderOf(v, p, f.Now) {
-	case coord.PeopleDecide:
-		return "people must decide: " + p.Asks.Detail
-	case coord.NothingToDecide:
-		return "nothing is left to decide: the incident is over"
-	case coord.AlreadyDecided:
-		return fmt.Sprintf("it is decided: entry %d", v.Decision.Ref.Index)
-	}
-	return "the coordinator may authorize it alone"
 }
 
 // capped are the cells of a counter, each with its cap.
@@ -190,9 +197,6 @@ func ruleText(m *api.PlanMember) string {
 	return m.Rule + " of " + string(m.From)
 }
 
-// dollars writes an amount in micro-USD.
-func dollars(micro int64) string { return fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000) }
-
 func joinRefs(refs []entry.Ref) string {
 	var parts []string
 	for _, ref := range refs {
@@ -229,7 +233,7 @@ func planGraph(f *access.Fold, v *coord.IncidentView, p *api.Plan) string {
 			label += " after a drain"
 		}
 		if m.CostMicroUSD != 0 {
-			label += "\n" + dollars(m.CostMicroUSD) + " USD"
+			label += "\n" + words.Dollars(m.CostMicroUSD) + " USD"
 		}
 		n := g.Subgraph(string(m.Agent), dot.ClusterOption{}).Node(string(m.Exec)).Label(label).Box()
 		switch {

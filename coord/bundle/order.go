@@ -18,6 +18,30 @@ type ahead struct {
 	done uint32   // 1 + the compensation whose outcome came last; 0: none
 }
 
+// Order says which members of a plan in force come before others (INC-7).
+type Order struct {
+	*coord.DecisionInForce
+	graph *scope.Graph
+	ahead map[uint32]ahead
+}
+
+// NewOrder returns the order of a plan in force. It is valid until the state changes.
+func NewOrder(s *coord.State, d *coord.DecisionInForce) *Order {
+	return &Order{DecisionInForce: d, graph: s.Graph(), ahead: map[uint32]ahead{}}
+}
+
+// Compensations returns the places, ascending, of some of the compensations that an execution waits
+// for and that wait for no other. There are at most 16.
+func (o *Order) Compensations(exec uint32) (places []int) {
+	for _, other := range o.reach(exec).open {
+		if place, ok := o.Place(other); ok {
+			places = append(places, place)
+		}
+	}
+	slices.Sort(places)
+	return places
+}
+
 // before shows the members that a compensation of the agent waits for, or waited for last. It
 // returns their places, ascending. Of the members that the compensation waits for, it shows the
 // compensations that themselves wait for no other.
@@ -38,16 +62,16 @@ func (b *assembly) before(exec uint32) (places []uint64) {
 
 // reach returns the compensations that come before an execution. It keeps all results on the way,
 // so that a whole plan costs one walk of its edges.
-func (b *assembly) reach(exec uint32) ahead {
+func (o *Order) reach(exec uint32) ahead {
 	var found []uint32
 	for seen, todo := map[uint32]bool{exec: true}, []uint32{exec}; len(todo) > 0; {
 		next := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if _, known := b.ahead[next]; known {
+		if _, known := o.ahead[next]; known {
 			continue
 		}
 		found = append(found, next)
-		for child := range b.forward(next) {
+		for child := range o.forward(next) {
 			if !seen[child] {
 				seen[child] = true
 				todo = append(todo, child)
@@ -56,17 +80,17 @@ func (b *assembly) reach(exec uint32) ahead {
 	}
 	slices.Sort(found)
 	for _, next := range slices.Backward(found) { // children first
-		b.ahead[next] = b.join(next)
+		o.ahead[next] = o.join(next)
 	}
-	return b.ahead[exec]
+	return o.ahead[exec]
 }
 
 // forward yields the members that depend hard on an execution, and the executions that depend
 // hard on it, were undone before and lead to members.
-func (b *assembly) forward(exec uint32) func(yield func(uint32) bool) {
+func (o *Order) forward(exec uint32) func(yield func(uint32) bool) {
 	return func(yield func(uint32) bool) {
-		for child, soft := range b.graph.Children(exec) {
-			if _, in := b.Why(child); in && !soft && !yield(child) {
+		for child, soft := range o.graph.Children(exec) {
+			if _, in := o.Why(child); in && !soft && !yield(child) {
 				return
 			}
 		}
@@ -75,14 +99,14 @@ func (b *assembly) forward(exec uint32) func(yield func(uint32) bool) {
 
 // join joins the compensations among the dependents of an execution, and those before these
 // dependents.
-func (b *assembly) join(exec uint32) (a ahead) {
-	for child := range b.forward(exec) {
-		theirs := b.ahead[child]
-		if m, member := b.find(child); member && m.Method == scope.Compensate {
+func (o *Order) join(exec uint32) (a ahead) {
+	for child := range o.forward(exec) {
+		theirs := o.ahead[child]
+		if m, member := o.find(child); member && m.Method == scope.Compensate {
 			switch {
 			case m.Result == "" && !m.Waits:
 				theirs.open = []uint32{child}
-			case m.Reported && (theirs.done == 0 || b.resultAt(theirs.done-1) < m.ResultAt):
+			case m.Reported && (theirs.done == 0 || o.resultAt(theirs.done-1) < m.ResultAt):
 				theirs.done = child + 1
 			}
 		}
@@ -90,23 +114,23 @@ func (b *assembly) join(exec uint32) (a ahead) {
 		slices.Sort(a.open)
 		a.open = slices.Compact(a.open)
 		a.open = a.open[:min(len(a.open), aheadMax)]
-		if theirs.done != 0 && (a.done == 0 || b.resultAt(a.done-1) < b.resultAt(theirs.done-1)) {
+		if theirs.done != 0 && (a.done == 0 || o.resultAt(a.done-1) < o.resultAt(theirs.done-1)) {
 			a.done = theirs.done
 		}
 	}
 	return a
 }
 
-func (b *assembly) resultAt(exec uint32) uint64 {
-	m, _ := b.find(exec)
+func (o *Order) resultAt(exec uint32) uint64 {
+	m, _ := o.find(exec)
 	return m.ResultAt
 }
 
 // find returns the member that an execution is.
-func (b *assembly) find(exec uint32) (m coord.MemberInForce, ok bool) {
-	place, ok := b.Place(exec)
+func (o *Order) find(exec uint32) (m coord.MemberInForce, ok bool) {
+	place, ok := o.Place(exec)
 	if !ok {
 		return m, false
 	}
-	return b.Member(place), true
+	return o.Member(place), true
 }

@@ -28,8 +28,8 @@ type parts struct {
 // they have at most the override and outcomes. The error is a [*entry.Refusal].
 func partsOf(s *coord.State, d *coord.DecisionInForce, q *api.BundleQuery) (*parts, error) {
 	agent, known := s.FindPrincipal(q.Agent)
-	b := &assembly{DecisionInForce: d, graph: s.Graph(), agent: agent, entries: map[uint64]struct{}{},
-		members: map[int]*bundle.PlanMember{}, steps: map[uint32]bundle.ChainStep{}, ahead: map[uint32]ahead{}}
+	b := &assembly{Order: NewOrder(s, d), agent: agent, entries: map[uint64]struct{}{},
+		members: map[int]*bundle.PlanMember{}, steps: map[uint32]bundle.ChainStep{}}
 	if d.Override != 0 {
 		b.show(d.Override)
 	}
@@ -56,14 +56,12 @@ func partsOf(s *coord.State, d *coord.DecisionInForce, q *api.BundleQuery) (*par
 
 // assembly is the making of the parts.
 type assembly struct {
-	*coord.DecisionInForce
-	graph *scope.Graph
+	*Order
 	agent uint32
 
 	entries map[uint64]struct{}
 	members map[int]*bundle.PlanMember // by place
 	steps   map[uint32]bundle.ChainStep
-	ahead   map[uint32]ahead
 	earlier bool // whether the decisions that the decision amends are shown
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"recoveryledger/api"
+	"recoveryledger/api/view"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/coord"
 	"recoveryledger/coord/audit"
@@ -126,11 +127,11 @@ func (m *Machine) WithFold(ctx context.Context, w *Where, use func(l *Log, f *Fo
 
 // Incident returns an incident as it stands.
 func (f *Fold) Incident(id uint64) (*coord.IncidentView, error) {
-	view, ok := f.State.Incident(id, f.Now)
+	found, ok := view.Incident(f.State, id, f.Now)
 	if !ok {
 		return nil, exit.With(exit.NotFound, fmt.Errorf("entry %d did not open an incident: arl incident list shows the incidents", id))
 	}
-	return &view, nil
+	return found, nil
 }
 
 // Proof returns the indexes of the entries that prove a history: the entries that it names, and the
