@@ -30,7 +30,7 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js browser python draft tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop js browser picture python draft tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -105,6 +105,9 @@ browser: ## the pages of a ledger in Chromium, with axe (needs chromium, node an
 	@for program in npm chromium; do command -v $$program >/dev/null || { \
 		echo "skipped: $$program is missing: no page is looked at in a browser" >&2; test -z "$$CI"; exit; }; done; \
 	$(MAKE) --silent --no-print-directory $(AXE) && cd testdata/browser && go vet . && go test -count=1 -timeout 4m .
+
+picture: ## docs/console.png, the picture of the README (needs chromium)
+	cd testdata/browser && go test -count=1 -run '^TestPicture$$' . -args -picture $(CURDIR)/docs/console.png
 
 $(AXE): testdata/browser/package.json testdata/browser/package-lock.json
 	cd testdata/browser && npm ci --ignore-scripts --no-audit --no-fund --silent
