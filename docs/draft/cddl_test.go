@@ -17,7 +17,13 @@ import (
 var coreKinds = []string{"policy", "agent", "execution", "checkpoint", "signal", "decision", "approval", "outcome", "record"}
 
 // product are members that the draft leaves out: readers of the core ignore them.
-var product = []string{"execution.task", "execution.cost_micro_usd", "execution.latency_ms", "agent.capabilities", "policy.recovery"}
+var product = []string{"execution.task", "execution.cost_micro_usd", "execution.latency_ms", "agent.capabilities",
+	"policy.recovery", "policy.index", "policy.predecessor"}
+
+// said are members whose meaning the text of the draft gives, or their unit for all objects.
+var said = []string{"principal", "key", "domain", "incident", "decision", "exec", "verdict", "exp", "reason", "act", "policy", "signals",
+	"dispositions", "members", "deadline_at", "progress", "inp_hash", "out_hash", "observed_at", "residual", "comp_exec", "evidence",
+	"windows", "quotas", "quorum", "ledger_keys", "tally", "code", "standing", "since", "detail"}
 
 // schemaNode is what the CDDL is made of.
 type schemaNode struct {
@@ -151,8 +157,8 @@ func (c *cddl) typeOf(name string, n *schemaNode) string {
 	return ""
 }
 
-// object writes the rule of an object, after those of nested ones. A payload has a member on a line,
-// with its meaning; the members of other objects flow.
+// object writes the rule of an object, after those of nested ones. A member of a payload that
+// has a meaning stands on a line; other members flow.
 func (c *cddl) object(name string, n *schemaNode, first []string) {
 	lines := first
 	for _, m := range ordered(c.t, n.Properties) {
@@ -173,7 +179,7 @@ func (c *cddl) object(name string, n *schemaNode, first []string) {
 		lines = append(lines, "extension")
 	}
 	if len(first) > 0 {
-		fmt.Fprintf(&c.rules, "%s = {\n  %s\n}\n", name, strings.Join(lines, "\n  "))
+		fmt.Fprintf(&c.rules, "%s = {\n  %s }\n", name, strings.Join(packed(lines), "\n  "))
 		return
 	}
 	text := name + " = {"
@@ -187,10 +193,27 @@ func (c *cddl) object(name string, n *schemaNode, first []string) {
 	c.rules.WriteString(text + "\n")
 }
 
+// packed joins members that have no meaning behind them to lines.
+func packed(members []string) (lines []string) {
+	const width = 65
+	for _, m := range members {
+		n := len(lines) - 1
+		if n < 0 || strings.ContainsAny(lines[n]+m, ";\n") || len(lines[n])+1+len(m) > width {
+			lines = append(lines, m)
+			continue
+		}
+		lines[n] += " " + m
+	}
+	return lines
+}
+
 // meaning is what the draft says of a member.
 func meaning(name string, m *member) string {
 	if name == "signal" && m.name == "subject" {
 		return "the execution" // the product has tasks, too
+	}
+	if slices.Contains(said, m.name) {
+		return ""
 	}
 	return m.node.Description
 }
