@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -161,4 +162,38 @@ func TestWhatIsFalseIsFalseUnderAnyHead(t *testing.T) {
 	}
 	_, err := l.Root.Verify(m)
 	wantStep(t, err, verify.StepSignature)
+}
+
+// TestTheFirstFailureIsReported: signatures are checked behind the other steps, and on all
+// processors; of several entries that fail, the error is about the first of the log.
+func TestTheFirstFailureIsReported(t *testing.T) {
+	forged := func(l *testlog.Log, c cast) {
+		e := c.agent.Sign(t, l.Execution(c.agent))
+		e.Seal(e.KeyID, c.agent.Sign(t, l.Execution(c.agent)).Sig)
+		l.Add(e)
+	}
+	elsewhere := func(l *testlog.Log, c cast) {
+		x := l.Execution(c.agent)
+		x.Aud = "another.example/log"
+		l.Add(c.agent.Sign(t, x))
+	}
+	for name, tc := range map[string]struct {
+		then []func(l *testlog.Log, c cast)
+		want verify.Step
+	}{
+		"two signatures":                  {[]func(*testlog.Log, cast){forged, forged}, verify.StepSignature},
+		"a signature before an audience":  {[]func(*testlog.Log, cast){forged, elsewhere}, verify.StepSignature},
+		"an audience before a signature":  {[]func(*testlog.Log, cast){elsewhere, forged}, verify.StepAudience},
+		"a signature before many of them": {slices.Repeat([]func(*testlog.Log, cast){forged}, 50), verify.StepSignature},
+	} {
+		l, c := working(t)
+		first := len(l.Leaves)
+		for _, add := range tc.then {
+			add(l, c)
+		}
+		_, err := l.Root.Verify(verify.Material{Receipts: l.All()})
+		if wantStep(t, err, tc.want); !strings.Contains(err.Error(), fmt.Sprintf("entry %d:", first)) {
+			t.Errorf("%s: error %v, want entry %d", name, err, first)
+		}
+	}
 }

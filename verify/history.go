@@ -94,17 +94,25 @@ func CheckLeaves(what string, leaves []Leaf, inclusion []merkle.Hash) error {
 
 // historyEntries proves the entries of a history (steps 3 and 4).
 func (v *run) historyEntries(h *History) error {
-	places := make([]merkle.Place, len(h.Entries))
+	places, read, failed := make([]merkle.Place, len(h.Entries)), make([]proven, len(h.Entries)), make([]error, len(h.Entries))
 	at := v.opened[h.Head]
-	for i, leaf := range h.Entries {
+	InParallel(len(h.Entries), func(i int) {
+		leaf := h.Entries[i]
 		e, registered, err := entry.DecodeLeaf(leaf.Bytes)
 		if err != nil {
-			return &StepError{Step: StepLeaf, What: entryName(leaf.Index), Cause: err}
+			failed[i] = &StepError{Step: StepLeaf, What: entryName(leaf.Index), Cause: err}
+			return
 		}
-		places[i] = merkle.Place{Index: leaf.Index, Leaf: merkle.HashLeaf(leaf.Bytes)}
 		r := entry.Registered{Entry: e, Index: leaf.Index, RegisteredAt: registered}
-		v.proven = append(v.proven, proven{Entry: Entry{Registered: r}, hash: places[i].Leaf, head: at})
+		places[i] = merkle.Place{Index: leaf.Index, Leaf: r.LeafHash()}
+		read[i] = proven{Entry: Entry{Registered: r}, hash: places[i].Leaf, head: at}
+	})
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
 	}
+	v.proven = append(v.proven, read...)
 	if err := merkle.CheckInclusions(places, at.Head, h.Inclusion); err != nil {
 		return &StepError{Step: StepInclusion, What: "entries of a history", Cause: err}
 	}

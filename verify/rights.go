@@ -68,30 +68,25 @@ type judging struct {
 	entries []Entry
 	count   map[Step]int
 	missing []Gap
+	left    []unchecked // in the order of the log
 }
 
+// unchecked is a signature that is left to check, and its key.
+type unchecked struct {
+	*entry.Entry
+	index uint64
+	key   entry.PublicKey
+}
+
+// judge judges entries in the order of the log. Of several that fail, the error is about the first.
 func (v *run) judge(list []proven) (*judging, error) {
 	j := &judging{root: &v.root, given: newGiven(list), chain: NewChain(), count: map[Step]int{}}
-	for i, p := range list {
-		if i > 0 {
-			if err := checkOrder(list[i-1], p); err != nil {
-				return nil, err
-			}
-			if list[i-1].Index == p.Index { // a second receipt of the same entry
-				continue
-			}
-		}
-		if p.Header.Aud != v.root.Origin {
-			return nil, &StepError{Step: StepAudience, What: entryName(p.Index),
-				Cause: entry.Refuse(entry.WrongAudience, "aud", "%q, want %q", p.Header.Aud, v.root.Origin)}
-		}
-		j.count[StepAudience]++
-		signed, err := j.right(p)
-		if err != nil {
-			return nil, err
-		}
-		p.Signed, p.SignatureChecked = signed, signed
-		j.entries = append(j.entries, p.Entry)
+	failed := j.walk(list)
+	if err := j.signatures(); err != nil { // all of them stand before the entry that failed
+		return nil, err
+	}
+	if failed != nil {
+		return nil, failed
 	}
 	if len(list) > 1 { // one alone is compared with nothing
 		j.count[StepOrder] = len(j.entries)
@@ -101,6 +96,60 @@ func (v *run) judge(list []proven) (*judging, error) {
 			"signer and signature of %s: no policy is given that says which keys are valid", entriesOf(len(j.entries)))
 	}
 	return j, nil
+}
+
+// walk does the steps for entries but for the signatures of those that let no key in: these are
+// left.
+func (j *judging) walk(list []proven) error {
+	for i, p := range list {
+		if i > 0 {
+			if err := checkOrder(list[i-1], p); err != nil {
+				return err
+			}
+			if list[i-1].Index == p.Index { // a second receipt of the same entry
+				continue
+			}
+		}
+		if p.Header.Aud != j.root.Origin {
+			return &StepError{Step: StepAudience, What: entryName(p.Index),
+				Cause: entry.Refuse(entry.WrongAudience, "aud", "%q, want %q", p.Header.Aud, j.root.Origin)}
+		}
+		j.count[StepAudience]++
+		signed, err := j.right(p)
+		if err != nil {
+			return err
+		}
+		p.Signed = signed
+		j.entries = append(j.entries, p.Entry)
+	}
+	return nil
+}
+
+// signatures checks the signatures that the walk has left, on all processors. They take most of the
+// time of a long history.
+func (j *judging) signatures() error {
+	verdicts := make([]error, len(j.left))
+	InParallel(len(j.left), func(i int) {
+		u := &j.left[i]
+		if !u.SignatureChecked { // not when it was judged before: a key id is of one key only
+			verdicts[i] = j.signature(u.Entry, u.key)
+			u.SignatureChecked = verdicts[i] == nil
+		}
+	})
+	for i, err := range verdicts {
+		if err != nil {
+			return &StepError{Step: StepSignature, What: entryName(j.left[i].index), Cause: err}
+		}
+	}
+	return nil
+}
+
+// signature checks one signature. The refusal is the same, whoever checks.
+func (j *judging) signature(e *entry.Entry, key entry.PublicKey) error {
+	if j.root.CheckSignature(key, e.PAE(), e.Sig) != nil {
+		return badSignature(key)
+	}
+	return nil
 }
 
 // enrolments names the agent entries that let the signers of entries in.
@@ -134,7 +183,7 @@ func checkOrder(a, b proven) error {
 }
 
 // right does steps 7 and 8 for an entry and, if it is a policy or agent entry,
-// takes it up into the chain. It reports false if a key or a link is missing.
+// takes it up into the chain. The signature of another entry is left. It reports false if a key or a link is missing.
 func (j *judging) right(p proven) (signed bool, err error) {
 	fail := func(step Step, cause error) (bool, error) {
 		return false, &StepError{Step: step, What: entryName(p.Index), Cause: cause}
@@ -160,10 +209,12 @@ func (j *judging) right(p proven) (signed bool, err error) {
 	if err != nil {
 		return fail(StepSigner, fmt.Errorf("by the policies and agents given: %w", err))
 	}
-	if err := Signature(signer.Key, p.PAE(), p.Sig); err != nil {
-		return fail(StepSignature, err)
-	}
-	if links {
+	if !links {
+		j.left = append(j.left, unchecked{p.Entry.Entry, p.Index, signer.Key})
+	} else {
+		if err := j.signature(p.Entry.Entry, signer.Key); err != nil { // before the entry lets a key in
+			return fail(StepSignature, err)
+		}
 		err := j.chain.Admit(p.Entry.Entry, p.Index)
 		if j.mayLackReceipts(p, err) {
 			j.gap("the receipts of the policies and agent entries before it", "%s: its place in the chain, and with it what it lets in: by what is given, %s", name, refusalText(err))
@@ -173,6 +224,7 @@ func (j *judging) right(p proven) (signed bool, err error) {
 			return fail(StepSigner, fmt.Errorf("by the policies and agents given: %w", err))
 		}
 		j.chain.Apply(p.Entry.Entry, p.Index, p.RegisteredAt)
+		p.SignatureChecked = true
 	}
 	j.count[StepSigner]++
 	j.count[StepSignature]++

@@ -21,8 +21,12 @@ func Signature(key entry.PublicKey, message, sig []byte) error {
 		valid = ecdsa.VerifyASN1(public, digest[:], sig)
 	}
 	if !valid {
-		return entry.Refuse(entry.BadSignature, "signatures[0].sig", "not a signature by %s over the PAE", key.KeyID()).
-			WithRemedy("sign the DSSE pre-authentication encoding of the exact payload bytes")
+		return badSignature(key)
 	}
 	return nil
+}
+
+func badSignature(key entry.PublicKey) *entry.Refusal {
+	return entry.Refuse(entry.BadSignature, "signatures[0].sig", "not a signature by %s over the PAE", key.KeyID()).
+		WithRemedy("sign the DSSE pre-authentication encoding of the exact payload bytes")
 }

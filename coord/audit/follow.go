@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/google/uuid"
 
@@ -191,21 +189,14 @@ func (f *Follower) remember(o *entry.Outcome, index uint64) {
 // checks the signatures by keys that are enrolled so far. [coord.State.Admit] checks the other
 // signatures.
 func (f *Follower) checkSignatures(entries []entry.Registered) {
-	var wait sync.WaitGroup
-	defer wait.Wait()
-	workers := runtime.GOMAXPROCS(0)
-	for worker := range workers {
-		wait.Go(func() {
-			for i := worker; i < len(entries); i += workers {
-				e := &entries[i]
-				e.LeafHash() // so that Apply need not
-				key, ok := f.state.Chain().Key(e.KeyID)
-				if ok && !e.SignatureChecked && verify.Signature(key, e.PAE(), e.Sig) == nil {
-					e.SignatureChecked = true
-				}
-			}
-		})
-	}
+	verify.InParallel(len(entries), func(i int) {
+		e := &entries[i]
+		e.LeafHash() // so that Apply need not
+		key, ok := f.state.Chain().Key(e.KeyID)
+		if ok && !e.SignatureChecked && verify.Signature(key, e.PAE(), e.Sig) == nil {
+			e.SignatureChecked = true
+		}
+	})
 }
 
 func (f *Follower) admit(e *entry.Registered) error {

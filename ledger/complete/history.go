@@ -19,7 +19,7 @@ const TailMax = 512
 
 // Proofs are the proofs of the log that a history needs beside the index.
 type Proofs interface {
-	// Entry returns the entry at an index.
+	// Entry returns the entry at an index. It is called concurrently.
 	Entry(index uint64) (*entry.Registered, error)
 	// Inclusions returns the joint proof of entries in the tree of the first size ones.
 	Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, error)
@@ -116,15 +116,17 @@ func (f *filler) fill(ctx context.Context, h *verify.History, needed []uint64) e
 	}
 	entries := map[uint64]*entry.Registered{}
 	signers := map[entry.Principal]bool{}
-	for _, index := range needed {
-		e, err := f.log.Entry(index)
-		if err == nil {
-			err = ctx.Err()
+	read, failed := make([]*entry.Registered, len(needed)), make([]error, len(needed))
+	verify.InParallel(len(needed), func(i int) { // to read the entries takes most of the time
+		if failed[i] = ctx.Err(); failed[i] == nil {
+			read[i], failed[i] = f.log.Entry(needed[i])
 		}
-		if err != nil {
-			return err
+	})
+	for i, e := range read {
+		if failed[i] != nil {
+			return failed[i]
 		}
-		entries[index], signers[e.Header.Iss] = e, true
+		entries[e.Index], signers[e.Header.Iss] = e, true
 		if link, ok := e.Body.(*entry.Agent); ok { // its place in the chain depends on those before
 			signers[link.Principal] = true
 		}
@@ -135,9 +137,10 @@ func (f *filler) fill(ctx context.Context, h *verify.History, needed []uint64) e
 		}
 	}
 	slices.Sort(needed)
-	for _, index := range needed {
-		h.Entries = append(h.Entries, verify.Leaf{Index: index, Bytes: jsontext.Value(entries[index].AppendLeaf(nil))})
-	}
+	h.Entries = make([]verify.Leaf, len(needed))
+	verify.InParallel(len(needed), func(i int) {
+		h.Entries[i] = verify.Leaf{Index: needed[i], Bytes: jsontext.Value(entries[needed[i]].AppendLeaf(nil))}
+	})
 	var err error
 	h.Inclusion, err = f.log.Inclusions(needed, f.size)
 	return err

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -348,18 +345,11 @@ type unchecked struct {
 // of the time of a bundle.
 func (c *checking) signatures() error {
 	verdicts := make([]error, len(c.unchecked))
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(verdicts)) {
-		workers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(verdicts)); i = next.Add(1) - 1 {
-				u := &c.unchecked[i]
-				verdicts[i] = c.root.CheckSignature(u.key, u.PAE(), u.Sig)
-				u.SignatureChecked = verdicts[i] == nil
-			}
-		})
-	}
-	workers.Wait()
+	verify.InParallel(len(verdicts), func(i int) {
+		u := &c.unchecked[i]
+		verdicts[i] = c.root.CheckSignature(u.key, u.PAE(), u.Sig)
+		u.SignatureChecked = verdicts[i] == nil
+	})
 	for i, err := range verdicts {
 		if err != nil {
 			return c.unchecked[i].refused("TRU-2", err)
