@@ -2,12 +2,15 @@ package verify_test
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/sumdb/note"
 
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
@@ -177,6 +180,50 @@ func FuzzMaterial(f *testing.F) {
 			if !slices.Contains(heads, head) {
 				t.Fatalf("head %v is not of the log", head)
 			}
+		}
+	})
+}
+
+// FuzzEvidence looks for documents that convict somebody who kept to the protocol: the seeds are
+// made of a log without a fault, and another one that the root does not know.
+func FuzzEvidence(f *testing.F) {
+	x := newIndexed(f)
+	stranger := testlog.NewKey(f, "agent", "stranger")
+	began := x.Head(9).Root
+	history, err := x.history(colleague).Encode()
+	must(f, err)
+	said := x.Execution(x.agent)
+	index := x.Add(x.agent.Sign(f, said))
+	other := *said
+	other.Exec = "otherwise"
+	for _, e := range []*verify.Evidence{
+		verify.NewForkEvidence("d", x.Signed(15), x.Signed(19)),
+		verify.NewForkEvidence("d", x.Signed(15), x.SignText(testlog.HeadText(x.Head(15)), testlog.OtherSigner(f))),
+		{Kind: verify.EvidenceFork, Older: x.Signed(9), Newer: x.Signed(15), Root: &began, Path: x.Consistency(9, 15).Path},
+		{Kind: verify.EvidenceEntry, Problem: entry.StateConflict, Receipts: []verify.Receipt{x.Receipt(9)}},
+		{Kind: verify.EvidenceEquivocation, Receipts: append([]verify.Receipt{x.Receipt(index)}, x.All()...), Envelope: stranger.Sign(f, &other).AppendEnvelope(nil)},
+		{Kind: verify.EvidenceIndex, History: history, Receipts: []verify.Receipt{x.ReceiptAt(15, 19)}},
+		{Kind: verify.EvidenceIndex, Root: &began, Subjects: 3, Receipts: []verify.Receipt{x.Receipt(16)}},
+	} {
+		data, err := json.Marshal(e)
+		must(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var m verify.Material
+		if err := m.Add("file", data); err != nil {
+			wantFormat(t, err)
+			return
+		}
+		report, err := x.Root.Verify(m)
+		if _, fork := errors.AsType[*verify.ForkError](err); fork {
+			t.Fatalf("a fork that is none: %v", err)
+		}
+		if _, wrong := errors.AsType[*verify.IndexError](err); wrong {
+			t.Fatalf("a false index that is none: %v", err)
+		}
+		if len(report.Equivocations) > 0 {
+			t.Fatalf("signed once: %v", report.Equivocations)
 		}
 	})
 }
