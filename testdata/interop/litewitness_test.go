@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,6 +25,9 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"recoveryledger/verify"
 )
 
 // litewitness has its logs in this database, where witnessctl enters them.
@@ -165,10 +169,11 @@ func TestWitnessesOfTwoKindsAmongOthers(t *testing.T) {
 	response, err := http.Get(fmt.Sprintf("%s/v1/entries/%d/receipt?witnessed=true&wait=25000", l.url, last))
 	must(t, err)
 	defer response.Body.Close()
-	var receipt struct {
-		Head string `json:"head"`
-	}
-	must(t, json.NewDecoder(response.Body).Decode(&receipt))
+	body, err := io.ReadAll(response.Body)
+	must(t, err)
+	receipt, err := verify.DecodeReceipt(body)
+	must(t, err)
+	witnessedProof(t, receipt, read)
 	checkpoint, _, err := torchwood.VerifyCheckpoint([]byte(receipt.Head), read)
 	if err != nil || uint64(checkpoint.N) <= last || !strings.Contains(receipt.Head, "\n— lite.example/1 ") || !strings.Contains(receipt.Head, "\n— ours.example/1 ") {
 		t.Errorf("%v: %s", err, receipt.Head)
@@ -189,6 +194,22 @@ func TestWitnessesOfTwoKindsAmongOthers(t *testing.T) {
 		t.Errorf("arl log head names no liar:\n%s", out)
 	}
 	close(released)
+}
+
+// witnessedProof has torchwood read a .tlog-proof with cosignatures under the policy: the proof is of
+// this leaf, and its tree head has the quorum.
+func witnessedProof(t *testing.T, receipt verify.Receipt, policy torchwood.Policy) {
+	t.Helper()
+	text, err := receipt.TLogProof()
+	must(t, err)
+	must(t, torchwood.VerifyProof(policy, tlog.RecordHash(receipt.Leaf), text))
+	if _, ok := errors.AsType[*torchwood.VerifyRecordError](torchwood.VerifyProof(policy, tlog.RecordHash([]byte("another")), text)); !ok {
+		t.Error("torchwood takes the proof for another leaf")
+	}
+	bare := regexp.MustCompile("(?m)^— lite.example/1 .*\n").ReplaceAll(text, nil) // one of two
+	if _, ok := errors.AsType[*note.UnverifiedNoteError](torchwood.VerifyProof(policy, tlog.RecordHash(receipt.Leaf), bare)); !ok {
+		t.Error("torchwood takes the proof without the quorum")
+	}
 }
 
 // status is what GET /v1/log says.
