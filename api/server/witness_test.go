@@ -54,11 +54,12 @@ type watched struct {
 // newWatched serves a ledger whose policy names no witnesses yet.
 func newWatched(tb testing.TB) *watched {
 	tb.Helper()
-	return watch(tb, newPanel(tb, nil), 50*time.Millisecond)
+	return watch(tb, newPanel(tb, nil), 50*time.Millisecond, 0)
 }
 
-// watch has witnesses ready for the ledger of a panel, whose bundles wait for them.
-func watch(tb testing.TB, p *panel, wait time.Duration) *watched {
+// watch has witnesses ready for the ledger of a panel, whose bundles wait for them. Rounds that
+// nobody waits for have every between them.
+func watch(tb testing.TB, p *panel, wait, every time.Duration) *watched {
 	tb.Helper()
 	w := &watched{panel: p}
 	var lines []string
@@ -85,7 +86,7 @@ func watch(tb testing.TB, p *panel, wait time.Duration) *watched {
 	w.policy = strings.Join(lines, "\n") + "\ngroup g 2 w0 w1 w2\nquorum g\n"
 	root := w.root()
 	root.Cosigner = cosign.NewVerifierForCosignatureV1
-	rounds, err := witness.NewRounds(witness.RoundsConfig{Source: witnessedSource{w.log}, Root: func() verify.Root { return root }, Aligned: witnessedSource{w.log}.Aligned,
+	rounds, err := witness.NewRounds(witness.RoundsConfig{Source: witnessedSource{w.log}, Root: func() verify.Root { return root }, Aligned: witnessedSource{w.log}.Aligned, Every: every,
 		Terms: witness.TermsOf(func() *verify.Chain { return w.coord.View().Chain }, time.Now)})
 	must(tb, err)
 	done := make(chan error, 1)
@@ -110,7 +111,7 @@ func watch(tb testing.TB, p *panel, wait time.Duration) *watched {
 // its lists, before a round can have the index entry. The rounds have the head right behind the
 // index entry, so that agents get their proof, and a history its end (WIT-2).
 func TestAbsencesOfABusyLog(t *testing.T) {
-	w := watch(t, newIndexedPanel(t), 20*time.Second)
+	w := watch(t, newIndexedPanel(t), 20*time.Second, 0)
 	w.name()
 	w.pipeline()
 	w.busy.Store(complete.TailMax + 100)
