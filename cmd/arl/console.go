@@ -36,6 +36,8 @@ func (a *app) consoleCommand() *cobra.Command {
 			"against the signed tree head and the rules of registration, and goes on as the log grows. The pages show what\n" +
 			"the command derived, and take no server's word. The keys stay in the command. A key with a passphrase signs once\n" +
 			"the passphrase is typed in the page. A key without one signs once the act is confirmed in this terminal.\n\n" +
+			"The lab among the pages tries policies over recorded failures. --runs names the directory of its runs,\n" +
+			"scenarios and policies.\n\n" +
 			"The address is secret: whoever has it may look, and may ask for signatures.",
 		Example: "  arl console --key ann.key",
 		Args:    cobra.NoArgs,

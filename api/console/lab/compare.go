@@ -156,6 +156,7 @@ func (l *Lab) startCompare(w http.ResponseWriter, q *http.Request) (*console.Pag
 		Title: fmt.Sprintf("Compare %s with %s over %s", names[0], names[1], cases.Name),
 		Command: fmt.Sprintf("%s%s --out before; %s%s --baseline before/%s --out after; arl report diff before after",
 			recoverCommand, flags[0], recoverCommand, flags[1], engine.ReportFile),
+		unit: "bytes",
 		back: "/lab/compare?" + url.Values{"scenario": {values.Get("scenario")}, "before": {values.Get("before")}, "after": {values.Get("after")}}.Encode(),
 		do:   c.do,
 		show: c.show,

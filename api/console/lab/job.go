@@ -30,8 +30,9 @@ type job struct {
 	Title   string
 	Command string // does the same in a terminal
 	back    string // path of the form that started it
+	unit    string // of the progress: bytes or cases
 
-	// do does the work. It tells of its progress in bytes or cases.
+	// do does the work, and tells of its progress.
 	do func(ctx context.Context, tell func(done, total int64)) error
 	// show adds the finding to the page of a job that is done.
 	show func(q *http.Request, p *jobPage) error
@@ -133,6 +134,7 @@ type jobPage struct {
 	State, Back string
 	Error       string
 	SoFar, Of   int64
+	Unit        string
 
 	Sweep   *sweepFinding
 	Compare *comparison
@@ -146,7 +148,7 @@ func (l *Lab) job(_ http.ResponseWriter, q *http.Request) (*console.Page, error)
 		return nil, err
 	}
 	l.lock.Lock()
-	body := &jobPage{N: j.N, State: j.state, Back: j.back, SoFar: j.soFar.Load(), Of: j.of.Load()}
+	body := &jobPage{N: j.N, State: j.state, Back: j.back, Unit: j.unit, SoFar: j.soFar.Load(), Of: j.of.Load()}
 	if j.err != nil {
 		body.Error = j.err.Error()
 	}

@@ -295,7 +295,7 @@ func TestSweep(t *testing.T) {
 func TestJobs(t *testing.T) {
 	s := open(t)
 	begun, ctx := make(chan struct{}), t.Context()
-	page, err := s.begin(&job{Title: "long", do: func(ctx context.Context, tell func(done, total int64)) error {
+	page, err := s.begin(&job{Title: "long", unit: "bytes", do: func(ctx context.Context, tell func(done, total int64)) error {
 		tell(30, 100)
 		close(begun)
 		<-ctx.Done()
@@ -310,7 +310,7 @@ func TestJobs(t *testing.T) {
 		s.carryOut(ctx, <-s.work)
 	}()
 	<-begun
-	s.shows(page.To, "30 of 100", `max="100" value="30"`)
+	s.shows(page.To, "30 of 100 bytes", `max="100" value="30"`)
 	sweep := url.Values{"scenario": {"runs/cases.ndjson"}, "field": {"limits.attempts"}, "range": {"1..2"}}
 	if page := s.refused("/lab/sweep", sweep, http.StatusConflict); !strings.Contains(page, "job 1 is running: long") {
 		t.Errorf("a second job: %s", page)

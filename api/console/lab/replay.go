@@ -57,6 +57,7 @@ func (l *Lab) startReplay(w http.ResponseWriter, q *http.Request) (*console.Page
 	var found engine.Comparison
 	return l.begin(&job{
 		Title: "Replay of " + run.Name, Command: command,
+		unit: "cases",
 		back: "/lab/replay?" + url.Values{"run": {values.Get("run")}, "scenario": {values.Get("scenario")}}.Encode(),
 		do: func(ctx context.Context, tell func(done, total int64)) (err error) {
 			o.Progress = tell

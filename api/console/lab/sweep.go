@@ -104,6 +104,7 @@ func (l *Lab) startSweep(w http.ResponseWriter, q *http.Request) (*console.Page,
 	return l.begin(&job{
 		Title:   "Sweep of " + param + " over " + cases.Name,
 		Command: fmt.Sprintf("arl sweep --scenario %s --param %s%s", console.Quoted(cases.Path), console.Quoted(text), policyFlags(p, path)),
+		unit:    "bytes",
 		back: "/lab/sweep?" + url.Values{"scenario": {values.Get("scenario")}, "policy": {values.Get("policy")},
 			"field": {values.Get("field")}, "range": {values.Get("range")}}.Encode(),
 		do:    s.do,
