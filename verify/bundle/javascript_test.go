@@ -33,6 +33,7 @@ type judgedCommand struct {
 	Exec     string             `json:"exec"`
 	Method   string             `json:"method"`
 	Effect   string             `json:"effect"`
+	Line     string             `json:"line"`
 	Digest   string             `json:"digest"`
 	Released bool               `json:"released"`
 	Waits    []string           `json:"waits"`
@@ -66,8 +67,8 @@ func judge(tb testing.TB, data []byte, a bundle.Accepted, now int64) judged {
 	}
 	for i := range v.Commands {
 		c := &v.Commands[i]
-		one := judgedCommand{Exec: string(c.Exec), Method: string(c.Method), Effect: string(c.Effect), Digest: string(c.Digest),
-			Released: c.Released, Result: string(c.Result), Outcome: c.Outcome, Chain: c.Chain}
+		one := judgedCommand{Exec: string(c.Exec), Method: string(c.Method), Effect: string(c.Effect), Line: string(c.Line),
+			Digest: string(c.Digest), Released: c.Released, Result: string(c.Result), Outcome: c.Outcome, Chain: c.Chain}
 		for _, ref := range c.Waits {
 			one.Waits = append(one.Waits, string(ref))
 		}

@@ -39,7 +39,7 @@ async function bundle(q) {
     refused: error ? rule(error) : "",
     ...(error ? { detail: error.message } : {}),
     next: encodeAccepted(next),
-    commands: commands.map(({ line: _line, ...c }) => ({ ...c, refused: c.refused ? rule(c.refused) : "" })),
+    commands: commands.map((c) => ({ ...c, refused: c.refused ? rule(c.refused) : "" })),
   };
 }
 

@@ -212,7 +212,7 @@ def judge_for_agent(data: bytes, accepted: dict[str, Json], now: int) -> dict[st
         form_alone = str(v.error) == "form"
         return {"refused": "form"} if form_alone else {**answer, "refused": str(v.error)}
     commands = [{
-        "exec": c.exec, "method": c.method, "effect": c.effect, "digest": c.digest, "released": c.released, "standing": c.standing,
+        "exec": c.exec, "method": c.method, "effect": c.effect, "line": c.line, "digest": c.digest, "released": c.released, "standing": c.standing,
         "result": c.result, "outcome": c.outcome, "refused": c.refused,
     } for c in v.commands]
     return {**answer, "incident": v.incident, "epoch": v.epoch, "expires_at": v.expires_at, "deadline_at": v.deadline_at, "commands": commands}

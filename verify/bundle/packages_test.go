@@ -3,6 +3,7 @@ package bundle_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -13,14 +14,25 @@ import (
 	"recoveryledger/testdata/python"
 )
 
-// TestPythonAgreesChaos has the verifier of api/python judge random changes of bundles: verdict,
-// rule, commands and what is accepted from then on are those of Go.
+// TestPythonAgreesChaos has the package in api/python judge random changes of bundles for an agent:
+// verdict, rule, commands and what is accepted from then on are those of Go.
 func TestPythonAgreesChaos(t *testing.T) {
-	count := budget.Budget{Short: 100, Usual: 300, Chaos: 100_000}.Now()
-	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	t.Setenv("PYTHONPATH", python.Dir())
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-	second := jsverify.StartProgram(t, python.Interpreter(t), "-m", "recoveryledger.verify.judge")
+	packageAgrees(t, jsverify.StartProgram(t, python.Interpreter(t), "-m", "recoveryledger.verify.judge"))
+}
+
+// TestJavaScriptPackageAgreesChaos does so with the package in api/js, which reads the verdicts of
+// verify/js for its agents.
+func TestJavaScriptPackageAgreesChaos(t *testing.T) {
+	judge := filepath.Join(jsverify.Dir(), "..", "..", "api", "js", "test", "judge.js")
+	packageAgrees(t, jsverify.StartProgram(t, jsverify.Node(t), "--no-warnings", judge))
+}
+
+func packageAgrees(t *testing.T, second *jsverify.Judge) {
+	t.Helper()
+	count := budget.Budget{Short: 100, Usual: 300, Chaos: 100_000}.Now()
+	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	var cases []madeCase
 	for _, c := range bundleCases() {
 		if len(cases) >= count {
@@ -43,14 +55,14 @@ func TestPythonAgreesChaos(t *testing.T) {
 			c.data = randomChange(t, random, c.data)
 		}
 		c.name = fmt.Sprintf("%s, change %d", c.name, i)
-		rules[agreesWithPython(t, second, c)]++
+		rules[agreesWithPackage(t, second, c)]++
 	}
 	t.Log(rules)
 }
 
-// agreesWithPython compares two verdicts, but for what the package does not say: act, decision,
+// agreesWithPackage compares two verdicts, but for what a package does not say: act, decision,
 // chains and waits.
-func agreesWithPython(t *testing.T, second *jsverify.Judge, c madeCase) (refused string) {
+func agreesWithPackage(t *testing.T, second *jsverify.Judge, c madeCase) (refused string) {
 	t.Helper()
 	want, got := judge(t, c.data, c.accepted, c.now), judged{}
 	second.Ask(jsverify.Bundle{Bundle: c.data, Accepted: encoded(t, &c.accepted), Now: c.now}, &got)
@@ -61,7 +73,7 @@ func agreesWithPython(t *testing.T, second *jsverify.Judge, c madeCase) (refused
 	plainly(&want)
 	plainly(&got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s: Go has -, Python +:\n%s\nbundle %q\naccepted %s\nnow %d", c.name, diff, c.data, encoded(t, &c.accepted), c.now)
+		t.Errorf("%s: Go has -, the package +:\n%s\nbundle %q\naccepted %s\nnow %d", c.name, diff, c.data, encoded(t, &c.accepted), c.now)
 	}
 	return want.Refused
 }
