@@ -98,7 +98,8 @@ js: build ## verify/js and api/js: types (the console's script, too), size, vect
 	cd verify/js && node_modules/.bin/esbuild src/index.js --bundle --minify --format=esm | \
 		awk '{ n += length($$0) + 1 } END { print n " bytes minified"; exit n > 95000 }'
 	cd api/js && ARL=$(CURDIR)/bin/arl npm test --silent
-	rm -rf bin/js && mkdir -p bin/js && cp -RL api/js bin/js/recoveryledger && cd bin/js && npm pack --silent ./recoveryledger && \
+	cd api/js/test/langgraph && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && ARL=$(CURDIR)/bin/arl node --test langgraph.test.js
+	rm -rf bin/js && mkdir -p bin/js/recoveryledger && cp -RL api/js/package.json api/js/README.md api/js/src LICENSE bin/js/recoveryledger && cd bin/js && npm pack --silent ./recoveryledger && \
 		tar -xzf recoveryledger-*.tgz && node --input-type=module -e 'import "./package/src/index.js"; import "./package/src/verify/index.js"'
 
 browser: ## the pages of a ledger in Chromium, with axe (needs chromium, node and npm)
