@@ -120,7 +120,7 @@ export class Step {
     await this.#run.check();
     const record = this.#choose();
     this.#record = record;
-    if (this.done) return;
+    if (this.done) return this.#agent.sendEnd(record); // an earlier process may not have sent it, and what follows rests on it
     this.#agent.active.add(record.exec);
     try {
       if (record.progress === "dispatching") await this.#dispatch(record);
@@ -350,6 +350,7 @@ export class Run {
   /** @param {string} what @param {import("./signing.js").Body} body */
   async #sendSignal(what, body) {
     const { agent } = this;
+    for (const record of this.#final()) await agent.sendEnd(record);
     const { signals } = agent.records.run(this.name);
     const signal = signals[what] ?? { envelope: agent.sign("signal", body), index: null };
     signals[what] = signal;

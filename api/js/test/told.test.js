@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { InputError, NoEffect, RolledBack } from "../src/index.js";
+import { InputError, NoEffect, RolledBack, Unreachable } from "../src/index.js";
+import { read } from "../src/signing.js";
 import { live } from "./support.js";
 
 /** @param {import("node:test").TestContext} t */
@@ -126,6 +127,27 @@ test("another error stays one", async (t) => {
   const { at, agent } = await told(t);
   await assert.rejects(agent.run("fails", (run) => run.step("wait", () => sleep(600_000, undefined, { signal: AbortSignal.timeout(50) }))), { name: "AbortError" });
   assert.deepEqual(await at.progress(), ["fails/wait started", "fails/wait failed"]);
+});
+
+test("an end that was not sent, is sent before what follows", async (t) => {
+  const at = await live(t);
+  const first = await at.connect({ patience: 0 });
+  const { ledger } = first;
+  const submit = ledger.submit.bind(ledger);
+  ledger.submit = async (envelope, asking) => {
+    if (read(envelope)[1]["progress"] === "confirmed") throw new Unreachable("away");
+    return submit(envelope, asking);
+  };
+  await assert.rejects(first.run("unsent", (run) => run.step("price", () => 7)), Unreachable);
+  await first.close();
+  const agent = await at.connect();
+  await agent.run("unsent", async (run) => {
+    const price = await run.step("price", () => assert.fail("it is done"));
+    assert.equal(price.result, 7);
+    await run.step("charge", { parents: [price] }, () => {});
+  });
+  const progress = (await at.progress()).map((p) => p.replace("unsent/", ""));
+  assert.deepEqual(progress, ["price started", "price confirmed", "charge started", "charge confirmed"]);
 });
 
 test("steps that fail", async (t) => {

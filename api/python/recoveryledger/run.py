@@ -103,7 +103,8 @@ class Step:
             self._run.check(holder=holder)
             record = self._choose()
             self._record = record
-            if self.done:
+            if self.done:  # an earlier process may not have sent its end, and what follows rests on it
+                self._agent.send_end(record)
                 return
             with self._agent.changed:
                 self._agent.active[record.exec] = holder
@@ -329,6 +330,8 @@ class Run:
         return self._send_signal(f"{name} {code}", body)
 
     def _send_signal(self, what: str, body: dict[str, Any]) -> int:
+        for record in self._final():
+            self.agent.send_end(record)
         kept = self.agent.records.run(self.name)
         signal: dict[str, Any] | None = kept["signals"].get(what)
         if signal is None:

@@ -6,7 +6,8 @@ import asyncio
 import threading
 from typing import Any
 
-from recoveryledger import InputError, NoEffect, RolledBack, Undo
+from recoveryledger import InputError, NoEffect, RolledBack, Undo, Unreachable
+from recoveryledger.signing import read
 
 from .support import Live
 
@@ -140,6 +141,30 @@ class Told(Live):
 
         asyncio.run(main())
         self.assertEqual(self.progress(), ["cancelled/wait started", "cancelled/wait failed"])
+
+    def test_an_end_that_was_not_sent_is_sent_before_what_follows(self) -> None:
+        self.agent.close()
+        first = self.connect(patience=0)
+        submit = first.ledger.submit
+
+        def away(envelope: str, *, attempts: int = 1) -> dict[str, Any]:
+            if read(envelope)[1].get("progress") == "confirmed":
+                raise Unreachable("away")
+            return submit(envelope, attempts=attempts)
+
+        first.ledger.submit = away
+        with self.assertRaises(Unreachable), first.run("unsent") as run, run.step("price") as price:
+            price.result = 7
+        first.close()
+        second = self.connect()
+        second._flush = lambda: None  # what is sent in the background comes too late
+        with second.run("unsent") as run:
+            with run.step("price") as price:
+                self.assertEqual((price.done, price.result), (True, 7))
+            with run.step("charge", parents=[price]):
+                pass
+        self.assertEqual([p.removeprefix("unsent/") for p in self.progress()], [
+            "price started", "price confirmed", "charge started", "charge confirmed"])
 
     def test_steps_that_fail(self) -> None:
         with self.agent.run("fails") as run:
