@@ -1,5 +1,5 @@
 # build, run and test need Go, git and make only; race needs a C compiler, too, and
-# js and browser need node and npm; browser needs Chromium, too.
+# js, mcp and browser need node and npm; browser needs Chromium, too.
 # The pinned tools that lint needs are built from source under bin/tools by make
 # tools.
 
@@ -23,6 +23,7 @@ IDNITS      := $(TOOLS)/idnits-3.0.0-alpha.74/node_modules/.bin/idnits
 
 # npm ci writes it last.
 AXE := testdata/browser/node_modules/.package-lock.json
+MCP := testdata/mcp/node_modules/.package-lock.json
 
 # Runs go test with its arguments; ends with a line of counts.
 TEST := go run ./.ci/testsummary
@@ -30,7 +31,7 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js browser picture python draft tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp browser picture python draft tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -101,6 +102,13 @@ js: build ## verify/js and api/js: types (the console's script, too), size, vect
 	cd api/js/test/langgraph && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && ARL=$(CURDIR)/bin/arl node --test langgraph.test.js
 	rm -rf bin/js && mkdir -p bin/js/recoveryledger && cp -RL api/js/package.json api/js/README.md api/js/src LICENSE bin/js/recoveryledger && cd bin/js && npm pack --silent ./recoveryledger && \
 		tar -xzf recoveryledger-*.tgz && node --input-type=module -e 'import "./package/src/index.js"; import "./package/src/verify/index.js"'
+
+mcp: ## MCP servers from npm, and a run at each that is rolled back (needs node and npm)
+	@command -v npm >/dev/null || { echo "skipped: npm is missing: no MCP server of others is tried" >&2; test -z "$$CI"; exit; }; \
+	$(MAKE) --silent --no-print-directory $(MCP) && go test -count=1 -run 'Server$$' ./api/mcp
+
+$(MCP): testdata/mcp/package.json testdata/mcp/package-lock.json
+	cd testdata/mcp && npm ci --ignore-scripts --no-audit --no-fund --silent
 
 browser: ## the pages of a ledger in Chromium, with axe (needs chromium, node and npm)
 	@for program in npm chromium; do command -v $$program >/dev/null || { \

@@ -53,6 +53,10 @@ ledger/redact ← api/act
 api/words ← cmd/arl/demo
 coord/recovery/engine ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
+api/client/agent ← api/mcp ← cmd/arl/listen
+coord/recovery/scenario ← api/mcp
+ledger/durable ← api/mcp
+ledger/process ← api/mcp
 api/client/agent ← api/client/agent/simulation
 docs/draft ← api/conformance ← cmd/arl/kits ← cmd/arl
 docs/draft ← cmd/arl/glossary
@@ -94,6 +98,7 @@ coord ← cmd/arl/demo
 coord ← coord/audit ← cmd/arl
 coord/policyfile ← cmd/arl/node
 cmd/arl/access ← cmd/arl/listen ← cmd/arl
+cmd/arl/manual ← cmd/arl/listen
 api/client/agent ← cmd/arl/listen
 cmd/arl/exit ← cmd/arl/terminal ← cmd/arl/manual ← cmd/arl
 cmd/arl/terminal ← cmd/arl/access
@@ -154,14 +159,15 @@ func TestArchitectureArrows(t *testing.T) {
 // wraps it, and the pure rooms to no I/O.
 func TestArchitectureForeign(t *testing.T) {
 	only := map[string][]string{
-		"github.com/cockroachdb/pebble":  {"ledger", "ledger/complete", "ledger/disk"},
-		"github.com/labstack/echo":       {"api/server"},
-		"github.com/danielgtaylor/huma":  {"api/openapi"},
-		"github.com/sigstore":            {"ledger/keys"},
-		"github.com/spf13/cobra":         {"cmd/arl", "cmd/arl/manual"},
-		"cel.dev/cel-go":                 {"coord/recovery"},
-		"go.opentelemetry.io/collector":  {"coord/recovery/importer"},
-		"github.com/secure-systems-lab/": {"ledger/keys"},
+		"github.com/cockroachdb/pebble":   {"ledger", "ledger/complete", "ledger/disk"},
+		"github.com/labstack/echo":        {"api/server"},
+		"github.com/danielgtaylor/huma":   {"api/openapi"},
+		"github.com/sigstore":             {"ledger/keys"},
+		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual"},
+		"cel.dev/cel-go":                  {"coord/recovery"},
+		"go.opentelemetry.io/collector":   {"coord/recovery/importer"},
+		"github.com/modelcontextprotocol": {"api/mcp"},
+		"github.com/secure-systems-lab/":  {"ledger/keys"},
 	}
 	pure := []string{"merkle", "ledger/entry", "verify", "verify/bundle", "coord/recovery", "coord/codec", "coord/compact", "coord/scope", "coord/recovery/scenario",
 		"coord/recovery/importer", "ledger/redact"}

@@ -34,6 +34,9 @@ type Hooks struct {
 	// Idempotent are the hooks that may run again with the same call, to the same effect as
 	// once. For other hooks the agent asks Probe, or the call ends as unknown.
 	Idempotent []Hook
+	// Repeatable says of a call of another hook whether the hook may run again with the call, to the
+	// same effect as once. Nil: it may not.
+	Repeatable func(c *Call) bool
 }
 
 // Func is a hook. It ends when ctx does.
@@ -53,7 +56,9 @@ func (h *Hooks) of(hook Hook) Func {
 	return nil
 }
 
-func (h *Hooks) repeatable(hook Hook) bool { return slices.Contains(h.Idempotent, hook) }
+func (h *Hooks) repeatable(c *Call) bool {
+	return slices.Contains(h.Idempotent, c.Hook) || h.Repeatable != nil && h.Repeatable(c)
+}
 
 // Call is the task of a hook. Every part is verified. The Call is the same in every run of one
 // attempt.

@@ -133,7 +133,7 @@ func (a *Agent) findable(w *work) bool { return a.cfg.Hooks.Probe != nil || a.re
 // repeatable reports whether the hook of an undertaking may run again. With a compensation, the
 // last attempt may not be known.
 func (a *Agent) repeatable(w *work) bool {
-	return a.cfg.Hooks.repeatable(w.Hook) && a.cfg.Hooks.of(w.Hook) != nil && (!w.Lost || w.Hook != Compensate)
+	return a.cfg.Hooks.of(w.Hook) != nil && (!w.Lost || w.Hook != Compensate) && a.cfg.Hooks.repeatable(a.call(w))
 }
 
 // order returns the part of its order that an undertaking stores.

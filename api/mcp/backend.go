@@ -1,0 +1,213 @@
+package mcp
+
+import (
+	"context"
+	stdjson "encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// The members of _meta that the proxy adds: to a call, the idempotency key; to a result, the
+// execution.
+const (
+	metaKey  = "agent-recovery/idempotency-key"
+	metaExec = "agent-recovery/execution"
+)
+
+// result is the result of a call of a tool.
+type result struct {
+	value   jsontext.Value // a CallToolResult
+	isError bool
+}
+
+// readResult reads a CallToolResult. A value that is none is an error.
+func readResult(value jsontext.Value) (*result, error) {
+	var r struct {
+		IsError bool             `json:"isError"`
+		Content []jsontext.Value `json:"content"`
+	}
+	if err := json.Unmarshal(value, &r); err != nil {
+		return nil, fmt.Errorf("mcp: the answer is no result of a tool: %w", err)
+	}
+	return &result{value, r.IsError}, nil
+}
+
+// RefusedError reports a call that the server answered with an error of the protocol, such as an
+// unknown tool or arguments that do not fit.
+type RefusedError struct {
+	Code    int64
+	Message string
+}
+
+// Error implements error.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("the server refuses the call: %s (%d)", e.Message, e.Code)
+}
+
+// begun reports whether the tool may have been reached all the same.
+func (e *RefusedError) begun() bool {
+	return e.Code != jsonrpc.CodeMethodNotFound && e.Code != jsonrpc.CodeInvalidParams && e.Code != jsonrpc.CodeInvalidRequest && e.Code != jsonrpc.CodeParseError
+}
+
+// refusedBy returns the error of an answer, or nil.
+func refusedBy(err error) error {
+	if err == nil {
+		return nil
+	}
+	if wire, ok := errors.AsType[*jsonrpc.Error](err); ok {
+		return &RefusedError{wire.Code, wire.Message}
+	}
+	return err
+}
+
+// asker is a session of the server that the proxy can ask itself.
+type asker interface {
+	// ask makes a request, and returns its result. The error may be a [*RefusedError].
+	ask(ctx context.Context, method string, params any) (jsontext.Value, error)
+}
+
+// callTool calls a tool.
+func callTool(ctx context.Context, in asker, name string, arguments map[string]any, key string) (*result, error) {
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
+	params := map[string]any{"name": name, "arguments": arguments}
+	if key != "" {
+		params["_meta"] = map[string]string{metaKey: key}
+	}
+	value, err := in.ask(ctx, "tools/call", params)
+	if err != nil {
+		return nil, err
+	}
+	return readResult(value)
+}
+
+// list asks for the annotations of all tools.
+func list(ctx context.Context, in asker) (map[string]*hints, error) {
+	found := map[string]*hints{}
+	cursor := ""
+	for range maxPages {
+		params := map[string]any{}
+		if cursor != "" {
+			params["cursor"] = cursor
+		}
+		value, err := in.ask(ctx, "tools/list", params)
+		if err != nil {
+			return nil, err
+		}
+		var page struct {
+			Tools []struct {
+				Name        string `json:"name"`
+				Annotations *hints `json:"annotations"`
+			} `json:"tools"`
+			NextCursor string `json:"nextCursor"`
+		}
+		if err := json.Unmarshal(value, &page); err != nil {
+			return nil, fmt.Errorf("mcp: the answer is no list of tools: %w", err)
+		}
+		for _, tool := range page.Tools {
+			found[tool.Name] = tool.Annotations
+		}
+		if len(found) > MaxDeclared {
+			return nil, fmt.Errorf("mcp: the server lists more than %d tools", MaxDeclared)
+		}
+		if cursor = page.NextCursor; cursor == "" {
+			return found, nil
+		}
+	}
+	return nil, fmt.Errorf("mcp: the server's list of tools has more than %d pages", maxPages)
+}
+
+// learn takes up what the server claims of its tools. What it claimed before counts, too: a server
+// cannot make a tool harmless later.
+func (p *Proxy) learn(found map[string]*hints) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, h := range found {
+		before, known := p.listed[name]
+		switch {
+		case !known:
+			p.listed[name] = h
+			if h.contradict() {
+				p.cfg.Tell("tool %s: the server says that it only reads, and that it is destructive: it counts as irrevocable", name)
+			}
+		case before.effect() != h.effect():
+			p.listed[name] = before.stricter(h)
+			p.cfg.Tell("tool %s: the server said %s before, and says %s now: it counts as %s", name, before.effect(), h.effect(), p.listed[name].effect())
+		}
+	}
+}
+
+// hintsOf returns what the server claims of a tool; nil: nothing.
+func (p *Proxy) hintsOf(name string) *hints {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.listed[name]
+}
+
+// client is a session of the server that the proxy has for itself.
+type client struct{ *sdk.ClientSession }
+
+// connect returns the proxy's own session of the server.
+func (p *Proxy) connect(ctx context.Context) (*client, error) {
+	p.opening.Lock()
+	defer p.opening.Unlock()
+	p.mu.Lock()
+	spare := p.spare
+	p.mu.Unlock()
+	if spare != nil {
+		ctx, cancel := context.WithTimeout(ctx, askTime)
+		defer cancel()
+		if spare.Ping(ctx, nil) == nil {
+			return spare, nil
+		}
+		_ = spare.Close() // it answers no more
+	}
+	opening, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	opened, err := sdk.NewClient(&sdk.Implementation{Name: "arl", Version: "1"}, nil).Connect(opening, p.cfg.Connect(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("mcp: connect to the server: %w", err)
+	}
+	own := &client{opened}
+	p.mu.Lock()
+	p.spare = own
+	p.mu.Unlock()
+	if found, err := list(opening, own); err == nil {
+		p.learn(found)
+	}
+	return own, nil
+}
+
+// ask implements [asker].
+func (c *client) ask(ctx context.Context, method string, params any) (jsontext.Value, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	var got any
+	var err error
+	text, err := json.Marshal(params, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	switch method { // the types of the SDK are made for encoding/json
+	case "tools/call":
+		call := new(sdk.CallToolParams)
+		if err = stdjson.Unmarshal(text, call); err == nil {
+			got, err = c.CallTool(ctx, call)
+		}
+	default:
+		listing := new(sdk.ListToolsParams)
+		if err = stdjson.Unmarshal(text, listing); err == nil {
+			got, err = c.ListTools(ctx, listing)
+		}
+	}
+	if err != nil {
+		return nil, refusedBy(err)
+	}
+	return stdjson.Marshal(got)
+}

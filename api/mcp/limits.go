@@ -1,0 +1,37 @@
+package mcp
+
+import (
+	"time"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Limits of all input from outside. Tests check each limit at its value and one past it.
+const (
+	// MaxToolsFile is the size of a tools file in bytes.
+	MaxToolsFile = 1 << 20
+	// MaxValues is the size of what is kept of one call for its compensation, in bytes of JSON.
+	MaxValues = 4 << 20
+	// MaxDeclared is the number of tools that a server may list.
+	MaxDeclared = 4096
+	// MaxSessions is the number of sessions over HTTP at one time.
+	MaxSessions = 64
+
+	// maxInFlight bounds the calls of a session that are under way at one time. The parents of a
+	// call overlap one another, so that no call has more parents than this.
+	maxInFlight = entry.MaxParents
+	maxPages    = 64 // of a list of tools
+	nameMax     = 64 // bytes of a tool's name in the id of an execution
+	depthMax    = 64 // of an argument with templates in it
+	toldMax     = 16 // times that a session tells of one kind of fault of its server
+)
+
+// Times that no flag changes.
+const (
+	askTime     = 30 * time.Second // for an answer to what the proxy itself asks
+	cancelGrace = 5 * time.Second  // for the answer to a call that the client cancelled
+	sendFirst   = 200 * time.Millisecond
+	sendMost    = 10 * time.Second
+	idleTime    = time.Hour       // of a session over HTTP without a request
+	endTime     = 2 * time.Second // for a program to end once its input has, and again once it was told to
+)

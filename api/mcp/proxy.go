@@ -1,0 +1,256 @@
+// Package mcp stands between an MCP client and an MCP server, and records each call of a tool as an
+// execution of an agent. Neither side changes its code.
+//
+// The way of a call:
+//
+//	client ── tools/call ──▶ proxy   1 reads what the compensation needs (before)
+//	                           │     2 keeps the call in the journal, signs "started"
+//	                           │     3 has the ledger register the entry: a fence refuses it here
+//	                           ├──▶ server   4 the tool is reached
+//	                           │     5 keeps how the call ended, signs "confirmed" or "failed"
+//	client ◀── result ─────────┘     6 answers, and sends the last entry in the background
+//
+// [Proxy.Hooks] undoes what a proven decision tells the agent to undo: package
+// [recoveryledger/api/client/agent] verifies the decision, keeps what was begun through crashes, and
+// calls the hooks in order. All other messages pass through unchanged.
+package mcp
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Ledger registers the entries of the agent. Its methods may be called at the same time.
+type Ledger interface {
+	// Submit registers a signed entry. An [*entry.Refusal] says that the ledger did not take the
+	// entry. After any other error the ledger may have taken the entry.
+	Submit(ctx context.Context, e *entry.Entry) (entry.LogRef, error)
+	// Plan returns all members of the plan in force of an incident.
+	Plan(ctx context.Context, incident uint64) ([]entry.Member, error)
+}
+
+// Config names the agent and its tools. All members but Tools and Tell are required.
+type Config struct {
+	Agent  entry.Principal
+	Origin string // of the ledger
+	// Secret makes the idempotency keys of calls. It outlives the state.
+	Secret []byte
+	Sign   func(*entry.Entry) error // with the agent's key
+	NewID  func() string            // a new UUID in lower case
+	Ledger Ledger
+	Tools  *Tools // nil: the hints of the server alone count
+	// Dir keeps the journal of calls. One process at a time has it.
+	Dir string
+	// Connect returns a transport to a new session of the server.
+	Connect func() sdk.Transport
+	// Patience is the longest wait for the ledger before a call; Limit is the longest wait for the
+	// answer of a tool.
+	Patience, Limit time.Duration
+	Tell            func(format string, args ...any) // for people; nil: nowhere
+}
+
+// Proxy records the calls of any number of sessions of one agent at one server.
+type Proxy struct {
+	cfg  Config
+	sent chan struct{} // something is to be sent
+
+	opening sync.Mutex // held while the proxy's own session is opened
+
+	mu      sync.Mutex // guards all below
+	journal *journal
+	calls   map[entry.Ref]*call // those whose record is kept
+	unsent  []*call             // ended, and the log may lack their entries, in order
+	spare   *client             // session of the proxy's own, for hooks; nil: there is none
+	listed  map[string]*hints   // what the server ever claimed, the strictest of it
+}
+
+// call is a call in memory.
+type call struct {
+	record
+	session *session      // that made it; nil: of an earlier process
+	ended   chan struct{} // closed when Progress is set
+}
+
+// New opens the journal. Calls of an earlier process that have not ended are ended by [Proxy.Run].
+func New(c *Config) (*Proxy, error) {
+	p := &Proxy{cfg: *c, calls: map[entry.Ref]*call{}, listed: map[string]*hints{}, sent: make(chan struct{}, 1)}
+	if p.cfg.Tell == nil {
+		p.cfg.Tell = func(string, ...any) {}
+	}
+	var records []*record
+	var err error
+	if p.journal, records, err = openJournal(c.Dir); err != nil {
+		return nil, err
+	}
+	for _, r := range records {
+		k := &call{record: *r, ended: make(chan struct{})}
+		p.calls[r.Exec] = k
+		if r.Progress != "" {
+			close(k.ended)
+			if len(r.Outbox) > 0 {
+				p.unsent = append(p.unsent, k)
+			}
+		}
+	}
+	return p, nil
+}
+
+// Run ends the calls that an earlier process left, and sends what the log lacks, until ctx ends. The
+// error is that of the journal.
+func (p *Proxy) Run(ctx context.Context) error {
+	for _, k := range p.open() {
+		if k.session == nil {
+			if err := p.settle(ctx, k); err != nil {
+				return err
+			}
+		}
+	}
+	return p.send(ctx)
+}
+
+// Close ends the proxy's own session of the server, and closes the journal.
+func (p *Proxy) Close() error {
+	p.mu.Lock()
+	spare := p.spare
+	p.spare = nil
+	p.mu.Unlock()
+	var err error
+	if spare != nil {
+		err = spare.Close()
+	}
+	return errors.Join(err, p.journal.file.Close())
+}
+
+// open returns the calls that have not ended.
+func (p *Proxy) open() (open []*call) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, k := range p.calls {
+		if k.Progress == "" {
+			open = append(open, k)
+		}
+	}
+	return open
+}
+
+// settle ends a call whose answer nobody will get: by the probe of its tool, otherwise as failed.
+func (p *Proxy) settle(ctx context.Context, k *call) error {
+	progress := entry.Failed
+	taken := p.effectTaken(ctx, k)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // the next process asks
+	}
+	switch taken {
+	case probedDone:
+		progress = entry.Confirmed
+	case probedNot:
+		progress = entry.Cancelled
+	}
+	p.cfg.Tell("%s (%s): ended without an answer, and is logged as %s", k.Exec, k.Tool, progress)
+	return p.finish(k, progress, nil)
+}
+
+// finish notes how a call ended, with the entry that says so, and hands the entry to [Proxy.Run].
+// Found are the values of the result that the compensation needs; nil: none more.
+func (p *Proxy) finish(k *call, progress entry.Progress, found values) error {
+	e, err := p.sign(p.body(&k.record, progress))
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if k.Progress != "" {
+		return nil
+	}
+	outbox := slices.Concat(k.Outbox, []jsontext.Value{e.AppendEnvelope(nil)})
+	line := &record{Exec: k.Exec, Progress: progress, Values: found, Outbox: outbox}
+	if err := p.journal.write(line); err != nil {
+		return err
+	}
+	if found != nil {
+		k.at = line.at
+	}
+	k.Progress, k.Outbox = progress, outbox
+	p.unsent = append(p.unsent, k)
+	close(k.ended)
+	p.wake()
+	return nil
+}
+
+// sync puts what the journal has of a call on stable storage, where the call has an effect. The caller
+// has no lock.
+func (p *Proxy) sync(k *call) error {
+	if k.Effect == entry.EffectNone {
+		return nil
+	}
+	err := p.journal.file.Sync()
+	if err == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.journal.fail(err)
+}
+
+// body returns the entry about a call.
+func (p *Proxy) body(r *record, progress entry.Progress) *entry.Execution {
+	x := &entry.Execution{Header: entry.Header{Wid: r.Wid}, Exec: r.local(), Parents: r.Parents, Effect: r.Effect, Progress: progress}
+	if r.Effect != entry.EffectNone {
+		x.IdempotencyKey = entry.DigestOf(p.key(r.Exec))
+	}
+	return x
+}
+
+// broken returns the error of the journal; nil: it is sound.
+func (p *Proxy) broken() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.journal.failed
+}
+
+// wake has Run look at what is unsent. The caller has the lock, or needs none.
+func (p *Proxy) wake() {
+	select {
+	case p.sent <- struct{}{}:
+	default:
+	}
+}
+
+// sign makes a signed entry of a body.
+func (p *Proxy) sign(body entry.Body) (*entry.Entry, error) {
+	h := entry.HeaderOf(body)
+	*h = entry.Header{V: 1, JTI: p.cfg.NewID(), Iss: p.cfg.Agent, Aud: p.cfg.Origin, Iat: time.Now().Unix(), Wid: h.Wid}
+	e, err := entry.New(body)
+	if err == nil {
+		err = p.cfg.Sign(e)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mcp: sign: %w", err)
+	}
+	return e, nil
+}
+
+// key returns the idempotency key of a call.
+func (p *Proxy) key(exec entry.Ref) string {
+	mac := hmac.New(sha256.New, p.cfg.Secret)
+	fmt.Fprintf(mac, "call|%s|%s", p.cfg.Origin, exec)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// local returns the id of the call without the agent.
+func (r *record) local() string {
+	_, local := r.Exec.Split()
+	return local
+}
