@@ -94,6 +94,31 @@ type Log struct {
 	State  *coord.State // that follows from its entries
 	Now    int64        // the ledger's clock, Unix milliseconds
 	Rules  *coord.Rules // of recovery; nil: they are compiled for each task
+	Fixed  *Fixed       // what stays as it was shown; nil: nothing
+}
+
+// Fixed is what an entry has from the moment at which it was drafted. A draft that is fixed is
+// signed byte for byte as it was shown, or not at all.
+type Fixed struct {
+	At   int64    // when it was drafted, Unix milliseconds
+	Pin  uint64   // size of the log then
+	JTIs []string // of the entries, in their order; further entries get new ones
+}
+
+// Fix fixes what is drafted from now on: as of now, with new identifiers of that many entries.
+func (l *Log) Fix(entries int) {
+	l.Fixed = &Fixed{At: l.Now, Pin: l.State.Size()}
+	for range entries {
+		l.Fixed.JTIs = append(l.Fixed.JTIs, keys.NewHeader("", l.Origin).JTI)
+	}
+}
+
+// drafted is when the drafts of the log are made, Unix milliseconds.
+func (l *Log) drafted() int64 {
+	if l.Fixed != nil {
+		return l.Fixed.At
+	}
+	return l.Now
 }
 
 // Draft is what an order comes to.
@@ -152,7 +177,7 @@ func (d *Draft) answer(l *Log) error {
 		return obstacle("no proposal waits for incident %d, which is %s", v.ID, v.State)
 	}
 	d.Plan = l.planAt(v.ID, p.Dismissed, p.Pin.Size)
-	answer, err := v.Answer(d.Plan, d.Order.Verb == Refuse, d.Order.Reason, l.Now/1000+d.Order.Hours*3600)
+	answer, err := v.Answer(d.Plan, d.Order.Verb == Refuse, d.Order.Reason, l.drafted()/1000+d.Order.Hours*3600)
 	if err != nil {
 		return err
 	}
@@ -171,7 +196,7 @@ func (l *Log) planAt(id uint64, without []uint64, size uint64) *api.Plan {
 
 // record closes what no agent reports, and then the incident.
 func (d *Draft) record(l *Log) error {
-	silent, r, err := l.State.DraftClosing(d.Incident.ID, l.Now)
+	silent, r, err := l.State.DraftClosing(d.Incident.ID, l.drafted())
 	if err != nil {
 		return err
 	}
@@ -202,7 +227,10 @@ func (d *Draft) decide(l *Log, by entry.Principal) error {
 			d.InForce = &plan.Plan
 		}
 	}
-	decision, err := l.State.Draft(order, l.Now)
+	if l.Fixed != nil {
+		order.Pin = l.Fixed.Pin
+	}
+	decision, err := l.State.Draft(order, l.drafted())
 	if err != nil {
 		return err
 	}
@@ -266,7 +294,7 @@ func (l *Log) Seal(bodies []entry.Body, by Signer) ([]*entry.Entry, error) {
 	state := l.State
 	var sealed []*entry.Entry
 	for n, body := range bodies {
-		e, err := l.complete(body, by.Principal)
+		e, err := l.complete(body, by.Principal, n)
 		if err != nil {
 			return nil, err
 		}
@@ -287,22 +315,40 @@ func (l *Log) Seal(bodies []entry.Body, by Signer) ([]*entry.Entry, error) {
 	return sealed, nil
 }
 
-// complete returns a body as the entry that a principal signs.
-func (l *Log) complete(body entry.Body, by entry.Principal) (*entry.Entry, error) {
+// complete returns the nth body of a draft as the entry that a principal signs.
+func (l *Log) complete(body entry.Body, by entry.Principal, n int) (*entry.Entry, error) {
 	h, fresh := entry.HeaderOf(body), keys.NewHeader(by, l.Origin)
-	h.V, h.Aud, h.JTI, h.Iss, h.Iat = fresh.V, fresh.Aud, fresh.JTI, fresh.Iss, l.Now/1000
+	h.V, h.Aud, h.JTI, h.Iss, h.Iat = fresh.V, fresh.Aud, fresh.JTI, fresh.Iss, l.drafted()/1000
+	if l.Fixed != nil && n < len(l.Fixed.JTIs) {
+		h.JTI = l.Fixed.JTIs[n]
+	}
 	return entry.New(body)
 }
 
+// Payloads returns what a principal signs with a draft, byte for byte: of the entries whose
+// identifiers are fixed.
+func (l *Log) Payloads(d *Draft, by entry.Principal) (list [][]byte, err error) {
+	for n, body := range d.Bodies {
+		if l.Fixed == nil || n >= len(l.Fixed.JTIs) {
+			break
+		}
+		e, err := l.complete(body, by, n)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e.Payload())
+	}
+	return list, nil
+}
+
 // May returns why the rules would not admit the first entry of a draft from a principal
-// with that key, as a [*entry.Refusal]; nil: they would. It returns the entry as it would
-// be signed, too. Nothing is signed. For goroutines, a call counts as a change of the
-// state.
-func (l *Log) May(d *Draft, by entry.Principal, keyID string) (*entry.Entry, error) {
-	e, err := l.complete(d.Bodies[0], by)
+// with that key, as a [*entry.Refusal]; nil: they would. Nothing is signed. For goroutines, a
+// call counts as a change of the state.
+func (l *Log) May(d *Draft, by entry.Principal, keyID string) error {
+	e, err := l.complete(d.Bodies[0], by, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	e.KeyID, e.SignatureChecked = keyID, true // as the signature of that key would be
-	return e, l.State.Admit(e, l.State.Size(), l.Now)
+	return l.State.Admit(e, l.State.Size(), l.Now)
 }

@@ -87,12 +87,21 @@ func TestOneLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := known(l).May(d, "a", l.Key("a").Public.KeyID()); !refused(err, entry.UnauthorizedRole) {
+	if err := known(l).May(d, "a", l.Key("a").Public.KeyID()); !refused(err, entry.UnauthorizedRole) {
 		t.Errorf("an agent may approve: %v", err)
 	}
-	e, err := known(l).May(d, "p", l.Key("p").Public.KeyID())
-	if err != nil || e.Header.Iss != "p" || !strings.Contains(string(e.Payload()), `"reason":"checked"`) {
-		t.Errorf("the approver may not approve: %v, payload %s", err, e.Payload())
+	if err := known(l).May(d, "p", l.Key("p").Public.KeyID()); err != nil {
+		t.Errorf("the approver may not approve: %v", err)
+	}
+	fixed := known(l)
+	fixed.Fix(1)
+	fixed.Now += 60_000 // the person reads
+	payloads, err := fixed.Payloads(d, "p")
+	if err != nil || len(payloads) != 1 || !strings.Contains(string(payloads[0]), `"reason":"checked"`) {
+		t.Fatalf("%d payloads, %v", len(payloads), err)
+	}
+	if sealed, err := fixed.Seal(d.Bodies, signer(l, "p")); err != nil || string(sealed[0].Payload()) != string(payloads[0]) {
+		t.Errorf("shown was %s, sealed is %v: %v", payloads[0], sealed, err)
 	}
 	if _, err := known(l).Seal(d.Bodies, signer(l, "a")); !refused(err, entry.UnauthorizedRole) {
 		t.Errorf("sealed what would be refused: %v", err)

@@ -1,11 +1,7 @@
 package console
 
 import (
-	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,8 +33,9 @@ type actPage struct {
 	Back        string        // link to its page
 	Consequence string
 	Follows     string
-	Payload     string // of the last entry; empty: there is none yet
-	Entries     int    // how many are signed
+	Payloads    []string // what is signed, indented; empty: there is none yet
+	Entries     int      // how many are signed
+	Fixed       string   // what stays of the payloads until they are signed
 	Silent      []entry.Ref
 
 	Picture *picture
@@ -56,6 +53,7 @@ type actPage struct {
 
 	at    Standing
 	draft *act.Draft
+	fixed *act.Fixed
 }
 
 // formFields says which fields the form of a verb has.
@@ -193,6 +191,7 @@ func (k *Console) prepare(q *http.Request, values url.Values) (*actPage, error) 
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		body.at = at
 		l := k.known(state, at)
+		l.Fixed = readFixed(values.Get("fixed"), l)
 		if err = k.fill(body, order, l); err == nil && body.draft != nil && body.draft.Plan != nil {
 			view.AddParents(state, body.draft.Plan)
 			body.drawPlan(k, body.draft.Plan)
@@ -210,6 +209,9 @@ func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
 	if order.Reason == "" && body.Fields.Reason {
 		order.Reason = anyReason
 	}
+	if l.Fixed == nil {
+		l.Fix(0)
+	}
 	signers := k.signers(l)
 	by := bySigner(signers, body.Form.KeyID)
 	draft, err := l.Prepare(order, by.Principal)
@@ -223,22 +225,24 @@ func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
 		return nil //nolint:nilerr // the page says so
 	}
 	body.draft, body.Consequence, body.Entries, body.Silent = draft, draft.Consequence(), len(draft.Bodies), draft.Silent()
-	body.Shown = shown(draft)
+	if len(l.Fixed.JTIs) == 0 {
+		l.Fix(min(len(draft.Bodies), payloadsMax))
+	}
+	body.fixed = l.Fixed
+	body.Fixed = fmt.Sprintf("%d %d %s", l.Fixed.At, l.Fixed.Pin, strings.Join(l.Fixed.JTIs, " "))
 	if body.Fields.Agent && named {
 		body.Form.Agent = string(draft.Order.Agent) // the person sees who gets the task
 	}
-	k.fillKeys(body, l, signers, by)
-	return nil
+	return k.fillKeys(body, l, signers, by)
 }
 
 // fillKeys shows which keys may sign the draft. Where the form names no key, the first one
 // that may is chosen.
-func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signer) {
-	payloads := map[string][]byte{}
+func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signer) error {
 	chosen := body.Form.KeyID != ""
 	for _, s := range signers {
 		row := keyRow{signer: s}
-		e, err := l.May(body.draft, s.Principal, s.ID)
+		err := l.May(body.draft, s.Principal, s.ID)
 		switch {
 		case s.Principal == "":
 			row.Why = "the key is enrolled for no principal"
@@ -247,18 +251,24 @@ func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signe
 		case !chosen:
 			by, chosen = s, true
 		}
-		if e != nil {
-			payloads[s.ID] = e.Payload()
-		}
 		body.Keys = append(body.Keys, row)
 	}
 	for i := range body.Keys {
 		body.Keys[i].Checked = body.Keys[i].ID == by.ID
 	}
-	body.Follows = body.draft.Follows(by.Principal)
-	if payload, ok := payloads[by.ID]; ok {
-		body.Payload = indented(payload)
+	if by.Principal == "" {
+		return nil // there is nobody who signs
 	}
+	body.Follows = body.draft.Follows(by.Principal)
+	payloads, err := l.Payloads(body.draft, by.Principal)
+	if err != nil {
+		return err
+	}
+	for _, payload := range payloads {
+		body.Payloads = append(body.Payloads, indented(payload))
+	}
+	body.Shown, err = shown(l, body.draft, by)
+	return err
 }
 
 // someAgent returns an agent of the log.
@@ -331,109 +341,6 @@ func releasable(l *act.Log, id uint64) (list []entry.Ref) {
 		}
 	}
 	return list
-}
-
-// shown is what a person sees of a draft, as one value: what it does, and to which plan.
-// Which members a release is about, and which agent gets a task, the form itself says.
-func shown(d *act.Draft) string {
-	text := string(d.Order.Verb)
-	switch {
-	case d.Task != nil:
-		text += fmt.Sprintf(" %s %s %d", d.Task.Task, d.Task.State, d.Task.Changed)
-	case d.Order.Verb != act.Release:
-		text = d.Consequence()
-	}
-	if d.Plan != nil {
-		text += fmt.Sprintf("\n%d %s", d.Plan.RollbackSet.Size, d.Plan.RollbackSet.Root)
-	}
-	sum := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(sum[:])
-}
-
-func indented(payload []byte) string {
-	var b bytes.Buffer
-	if json.Indent(&b, payload, "", "  ") != nil {
-		return string(payload)
-	}
-	return b.String()
-}
-
-// errChanged reports that an order does something else than the page showed.
-var errChanged = errors.New("what this does has changed since the page was made. Nothing was signed. Look at it again")
-
-// sign is POST /incidents/{id}/act/{verb}. It signs exactly what the page showed, or
-// nothing.
-func (k *Console) sign(w http.ResponseWriter, q *http.Request) {
-	q.Body = http.MaxBytesReader(w, q.Body, formMax)
-	if err := q.ParseForm(); err != nil {
-		k.answer(w, q, func(*Console, *http.Request) (*page, error) {
-			return nil, entry.Refuse(entry.Malformed, "form", "%s", err)
-		})
-		return
-	}
-	body, err := k.prepare(q, q.PostForm)
-	if err != nil {
-		k.answer(w, q, func(*Console, *http.Request) (*page, error) { return nil, err })
-		return
-	}
-	index, err := k.carryOut(q, body)
-	if err == nil {
-		http.Redirect(w, q, body.Back+"?signed="+decimal(index), http.StatusSeeOther)
-		return
-	}
-	status := http.StatusConflict
-	if errors.Is(err, ErrDeclined) {
-		status = http.StatusForbidden
-	}
-	body.Alarm = err.Error()
-	k.write(w, status, k.actPage(body))
-}
-
-// carryOut seals and registers the order of a form, if the order still does what the page
-// showed.
-func (k *Console) carryOut(q *http.Request, body *actPage) (index uint64, err error) {
-	if body.Cannot != "" {
-		return 0, errors.New(body.Cannot)
-	}
-	if q.PostForm.Get("shown") != body.Shown {
-		return 0, errChanged
-	}
-	if body.Fields.Reason && body.Form.Reason == "" {
-		return 0, errors.New("give a reason: it stays in the entry")
-	}
-	if body.Fields.Agent && q.PostForm.Get("agent") == "" {
-		return 0, errors.New("name the agent that gets the task")
-	}
-	if body.Fields.Members && len(body.Form.Release) == 0 {
-		return 0, errors.New("choose the members to release")
-	}
-	place := slices.IndexFunc(body.Keys, func(row keyRow) bool { return row.Checked })
-	if place < 0 {
-		return 0, errors.New("no key is at hand")
-	}
-	by := body.Keys[place]
-	if by.Why != "" {
-		return 0, errors.New(by.Why)
-	}
-	question := fmt.Sprintf("%s, %s: %s", body.Verb, body.About, body.Consequence)
-	if plan := body.draft.Plan; plan != nil {
-		question += fmt.Sprintf("; rollback set %s", plan.RollbackSet.Root)
-	}
-	signer, err := k.cfg.Signing.Unlock(q.Context(), by.ID, by.Principal, q.PostForm.Get("passphrase"), question)
-	if err != nil {
-		return 0, err
-	}
-	entries, err := k.cfg.Signing.Seal(signer, func(l *act.Log) (*act.Draft, error) {
-		draft, err := l.Prepare(&body.draft.Order, signer.Principal)
-		if err == nil && shown(draft) != body.Shown {
-			err = errChanged
-		}
-		return draft, err
-	})
-	if err != nil {
-		return 0, err
-	}
-	return k.cfg.Signing.Register(q.Context(), entries)
 }
 
 // actLink is what can be done about an incident, or why not.

@@ -121,7 +121,7 @@ func post(t *testing.T, c http.Handler, path string, values url.Values) *httptes
 // signed sends the form of an act, which must be signed.
 func signed(t *testing.T, c http.Handler, path string, more url.Values) {
 	t.Helper()
-	values := form(t, c, path)
+	values := form(t, c, path+"?"+more.Encode()) // as a person who fills in the fields, and looks again
 	maps.Copy(values, more)
 	w := post(t, c, path, values)
 	if w.Code != http.StatusSeeOther {
@@ -226,6 +226,60 @@ func TestNothingElseIsSigned(t *testing.T) {
 	}
 	if w := post(t, pages(t, l, ""), path, whole); w.Code == http.StatusSeeOther || w.Code == http.StatusOK {
 		t.Errorf("pages that only show sign: %d", w.Code)
+	}
+}
+
+// TestExactPayload shows what will be signed: the entry in the log has these bytes, with the reason in
+// its place, whatever the log grew by meanwhile. A field that changes the payload, another key and an
+// old page sign nothing.
+func TestExactPayload(t *testing.T) {
+	l := foldlog.New(t)
+	l.Enrol("q", entry.RoleApprover)
+	id := chain(l)
+	path := "/incidents/" + decimal(id) + "/act/escalate"
+	c, _ := signing(t, l, "k", "q")
+	payload := func(body string) string {
+		found := regexp.MustCompile(`(?s)<pre tabindex="0"><code>(.*?)</code></pre>`).FindStringSubmatch(body)
+		if found == nil {
+			t.Fatalf("no payload: %s", body)
+		}
+		return strings.Join(strings.Fields(html.UnescapeString(found[1])), "")
+	}
+	_, body := get(t, c, path)
+	want, values := payload(body), form(t, c, path)
+	if _, again := get(t, c, path); payload(again) == want {
+		t.Error("two pages show the same identifier")
+	}
+	w := post(t, c, path, url.Values{"look": {l.Key("k").Public.KeyID()}, "reason": {"checked"}, "passphrase": {"sesame"}})
+	if w.Code != http.StatusOK || !strings.Contains(payload(w.Body.String()), `"reason":"checked"`) || strings.Contains(w.Body.String(), "sesame") {
+		t.Errorf("a draft with a reason: %d: %s", w.Code, w.Body)
+	}
+	want = payload(w.Body.String())
+	for _, field := range regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)"`).FindAllStringSubmatch(w.Body.String(), -1) {
+		values.Set(field[1], html.UnescapeString(field[2]))
+	}
+	l.Do("b", "meanwhile", entry.EffectNone)
+	size := l.State.Size()
+	for name, change := range map[string]func(url.Values){
+		"another key":  func(v url.Values) { v.Set("key", l.Key("q").Public.KeyID()) },
+		"another time": func(v url.Values) { v.Set("fixed", "1"+v.Get("fixed")) },
+		"another id":   func(v url.Values) { v.Set("fixed", v.Get("fixed")[:len(v.Get("fixed"))-1]+"f") },
+		"no id":        func(v url.Values) { v.Del("fixed") },
+		"a field":      func(v url.Values) { v.Set("out-"+decimal(id), "not believed") },
+	} {
+		other := maps.Clone(values)
+		if change(other); other.Get("fixed") == values.Get("fixed") && name == "another id" {
+			continue // the id ended in f
+		}
+		if w := post(t, c, path, other); w.Code != http.StatusConflict || l.State.Size() != size || !strings.Contains(w.Body.String(), "has changed since the page was made") {
+			t.Errorf("%s: %d, %d more entries: %s", name, w.Code, l.State.Size()-size, w.Body)
+		}
+	}
+	if w := post(t, c, path, values); w.Code != http.StatusSeeOther {
+		t.Fatalf("%d: %s", w.Code, w.Body)
+	}
+	if got := string(l.Entries[size].Payload()); got != want {
+		t.Errorf("signed was\n%s, shown was\n%s", got, want)
 	}
 }
 

@@ -85,7 +85,9 @@ func TestApprove(t *testing.T) {
 	mouse.says("1 of 2 approvals") // by itself
 	mouse.do(chromedp.Click(chromedp.CSS(`a[href$="/act/approve"]`)))
 	mouse.says("of 2 approvals then")
-	mouse.do(chromedp.Click(chromedp.CSS(`label:has(input[name="key"]):not(:has(:checked)) input`)), chromedp.SendKeys(chromedp.CSS(`textarea[name="reason"]`), "I checked"),
+	eval[chromedp.Void](mouse, `[...document.querySelectorAll("button[name=look]")].find(b => b.value !== document.querySelector("input[name=key]").value).click()`)
+	mouse.says("2 of 2 approvals then") // drafted again, for the other key
+	mouse.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="reason"]`), "I checked"),
 		chromedp.SendKeys(chromedp.CSS(`input[name="passphrase"]`), passphrase), chromedp.Click(chromedp.CSS(`form.act button[type="submit"]`)))
 	mouse.says("Signed and registered")
 	mouse.await(`document.getElementById("news").textContent.includes("press r") || document.getElementById("lead").textContent.includes("AUTHORIZED")`)
