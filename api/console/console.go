@@ -28,6 +28,7 @@ import (
 	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
 	"recoveryledger/verify"
 	"recoveryledger/verify/js"
 )
@@ -47,6 +48,9 @@ type Config struct {
 	// Root returns what a verifier of the log pins. Nil: the pages verify nothing in the
 	// browser.
 	Root func() (verify.Root, error)
+	// Accepted is the tree head that this machine accepted before the pages began. Nil: none, or
+	// the pages are the ledger's word.
+	Accepted *merkle.Head
 	// Base stands before every path of the pages' links, such as "/c0ffee". Empty:
 	// the pages begin at "/".
 	Base string

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -226,6 +227,42 @@ func TestSearch(t *testing.T) {
 		if status != http.StatusOK || text != "" && !strings.Contains(body, "Nothing in the "+decimal(l.State.Size())+" entries") {
 			t.Errorf("%.20s: %d: %s", text, status, body)
 		}
+	}
+}
+
+// TestFollows lists what follows from an entry: what was built on it, what answers and carries it
+// out; and draws that the log continues the one that was accepted before.
+func TestFollows(t *testing.T) {
+	l := foldlog.New(t)
+	before := l.State.Size()
+	accepted := l.Head(int(before))
+	id := chain(l)
+	l.Approve(id) // of a proposal, which is carried out
+	c, err := console.New(&console.Config{Source: shown{l}, Origin: "ledger.example/test", Derived: true, Accepted: &accepted})
+	if err != nil {
+		t.Fatal(err)
+	}
+	follows := func(index uint64) (says []string) {
+		t.Helper()
+		_, body := get(t, c, "/log/"+decimal(index))
+		webpage.Check(t, "/log", body)
+		if !strings.Contains(body, "This machine accepted "+decimal(before)+" entries") || !strings.Contains(body, html.EscapeString(accepted.Root.String())) {
+			t.Errorf("entry %d: no consistency: %s", index, body)
+		}
+		_, table, _ := strings.Cut(body, "What follows from it")
+		for _, found := range regexp.MustCompile(`<td><a href="/log/(\d+)">`).FindAllStringSubmatch(table, -1) {
+			index, _ := strconv.ParseUint(found[1], 10, 63) // digits
+			says = append(says, string(l.Entries[index].Kind))
+		}
+		return says
+	}
+	for index, want := range map[uint64]string{id: "decision decision", id + 1: "approval", id + 2: "decision", id + 3: "", before: "execution execution"} {
+		if got := strings.Join(follows(index), " "); got != want {
+			t.Errorf("from entry %d, %s, follow %q, want %q", index, l.Entries[index].Kind, got, want)
+		}
+	}
+	if _, body := get(t, pages(t, l, ""), "/log/"+decimal(id)); strings.Contains(body, "This machine accepted") {
+		t.Error("the ledger's word draws a head that no machine accepted")
 	}
 }
 

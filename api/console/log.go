@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"recoveryledger/api/words"
+	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -72,6 +73,9 @@ type entryPage struct {
 	// Verifiable says that the browser can verify the entry; Derived that this machine has
 	// verified it.
 	Verifiable, Derived bool
+	Consistency         *consistency // nil: no older head was accepted here
+	Follows             []entryRow   // entries that follow from it
+	More                bool         // whether further entries may follow
 }
 
 // entry is GET /log/{index}. The proof is checked here, under the root that the page
@@ -95,6 +99,16 @@ func (k *Console) entry(q *http.Request) (*page, error) {
 	}
 	body := &entryPage{entryRow: newEntryRow(e), Workflow: e.Header.Wid, KeyID: e.KeyID, LeafHash: e.LeafHash(), Proof: proof, Size: at.Size, Root: at.Root,
 		Verifiable: k.verifiable(at), Derived: k.cfg.Derived}
+	var behind []uint64
+	k.cfg.Source.Read(func(state *coord.State, now Standing) {
+		if now.Head == at.Head {
+			body.Consistency = k.consistent(state, at)
+		}
+		behind = candidates(state, e, now.Now)
+	})
+	if body.Follows, body.More, err = k.followers(q.Context(), e, behind); err != nil {
+		return nil, err
+	}
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, e.Payload(), "", "  "); err != nil {
 		return nil, err

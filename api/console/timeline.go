@@ -2,6 +2,8 @@ package console
 
 import (
 	"context"
+	"iter"
+	"slices"
 
 	"recoveryledger/api"
 	"recoveryledger/api/words"
@@ -41,23 +43,42 @@ func moments(state *coord.State, v *api.Incident) (list []moment, earlier bool) 
 	return list, earlier
 }
 
-// read fills in what the entries say, as far as the log is at hand. It asks for each entry bundle
-// once.
+// read fills in what the entries say, as far as the log is at hand.
 func (k *Console) read(ctx context.Context, list []moment) {
-	for i := 0; i < len(list) && !list[i].Ahead; {
-		last := i
-		for last+1 < len(list) && !list[last+1].Ahead && list[last+1].Index/merkle.TileWidth == list[i].Index/merkle.TileWidth {
-			last++
+	places, indexes := map[uint64]*moment{}, []uint64{}
+	for i := range list {
+		if m := &list[i]; !m.Ahead {
+			places[m.Index], indexes = m, append(indexes, m.Index)
 		}
-		for e, err := range k.cfg.Source.Entries(ctx, list[i].Index, list[last].Index+1) {
-			if err != nil {
-				return
+	}
+	for e, err := range k.entriesAt(ctx, indexes) {
+		if err != nil {
+			return
+		}
+		m := places[e.Index]
+		m.At, m.Issuer, m.Says = e.RegisteredAt, e.Header.Iss, words.Summary(e.Body)
+	}
+}
+
+// entriesAt yields the entries at ascending indexes. It asks for each entry bundle once.
+func (k *Console) entriesAt(ctx context.Context, indexes []uint64) iter.Seq2[*entry.Registered, error] {
+	return func(yield func(*entry.Registered, error) bool) {
+		for len(indexes) > 0 {
+			tile, n := indexes[0]/merkle.TileWidth, 1
+			for n < len(indexes) && indexes[n]/merkle.TileWidth == tile {
+				n++
 			}
-			if m := &list[i]; m.Index == e.Index {
-				m.At, m.Issuer, m.Says = e.RegisteredAt, e.Header.Iss, words.Summary(e.Body)
-				i++
+			part := indexes[:n]
+			indexes = indexes[n:]
+			for e, err := range k.cfg.Source.Entries(ctx, part[0], part[n-1]+1) {
+				if err != nil {
+					yield(nil, err)
+					return
+				}
+				if _, wanted := slices.BinarySearch(part, e.Index); wanted && !yield(e, nil) {
+					return
+				}
 			}
 		}
-		i = last + 1
 	}
 }

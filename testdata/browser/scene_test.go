@@ -54,6 +54,7 @@ type ledger struct {
 	program, dir string
 	url          string
 	end          map[string]func() // what ends arl serve and arl console
+	exit         map[string]int    // the exit codes that they end with, other than 0
 }
 
 // start copies the demo's ledger and serves it until the test ends.
@@ -153,7 +154,7 @@ func (l *ledger) serve(args ...string) string {
 	l.end[args[0]] = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // Wait says whether it was there
 		<-drained
-		if err := cmd.Wait(); err != nil {
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != l.exit[args[0]] {
 			l.t.Errorf("arl %s: %v\n%s", args[0], err, said)
 		}
 	})
