@@ -151,6 +151,46 @@ func TestIncidents(t *testing.T) {
 	}
 }
 
+// What waits for people, the reasons of a member, and the counts of principals are passed on; other
+// answers than those that were asked for are refused.
+func TestAsked(t *testing.T) {
+	n := judged(t)
+	n.incident(entry.ActAuthorize, "")
+	id := n.incident(entry.ActEscalate, "")
+	c := n.client(nil)
+	var waiting []api.Escalation
+	for e, err := range c.Escalations(t.Context()) {
+		must(t, err)
+		waiting = append(waiting, *e)
+	}
+	if len(waiting) != 1 || waiting[0].Index != id || waiting[0].Waits.For != api.ForApprovals {
+		t.Errorf("waiting for people: %+v", waiting)
+	}
+	v, err := c.Incident(t.Context(), id)
+	must(t, err)
+	subject := v.Signals[0].Subject
+	why, err := c.Why(t.Context(), id, subject)
+	must(t, err)
+	if len(why.Chain) != 1 || why.Chain[0].Exec != subject || v.Next == nil || v.Waits.String() != v.WaitsFor {
+		t.Errorf("%+v of %+v", why, v)
+	}
+	counts, err := c.AgentCounts(t.Context(), "")
+	must(t, err)
+	if got := counts["agent-1"]; got.Memberships != 1 || got.Last == 0 {
+		t.Errorf("counts %+v", counts)
+	}
+	n.tamper("/v1/", func(body []byte) []byte {
+		body = bytes.Replace(body, []byte(`"exec":"`+string(subject)), []byte(`"exec":"other#exec`), 1)
+		return bytes.Replace(body, []byte(`"agents":[`), []byte(`"agents":[{"principal":"zz","domain":"","span":"workflow","roles":[],"capabilities":[],"enrolled":1,"keys":[],"counts":{"confirmed":0,"unfounded":0,"memberships":0}},`), 1)
+	})
+	if _, err := c.Why(t.Context(), id, subject); !errors.Is(err, client.ErrMalformed) {
+		t.Errorf("the reasons of another execution: %v", err)
+	}
+	if _, err := c.AgentCounts(t.Context(), ""); !errors.Is(err, client.ErrMalformed) {
+		t.Errorf("principals out of order: %v", err)
+	}
+}
+
 // A list that goes on for ever is not followed: every page begins below the one
 // before.
 func TestListsEnd(t *testing.T) {
@@ -159,6 +199,11 @@ func TestListsEnd(t *testing.T) {
 	for prefix, read := range map[string]func(*client.Client) error{
 		"/v1/incidents": func(c *client.Client) (err error) {
 			for _, err = range c.Incidents(t.Context(), api.IncidentQuery{}) {
+			}
+			return err
+		},
+		"/v1/escalations": func(c *client.Client) (err error) {
+			for _, err = range c.Escalations(t.Context()) {
 			}
 			return err
 		},
