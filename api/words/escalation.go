@@ -32,6 +32,7 @@ func EscalatedIncident(i *api.Incident) (e api.Escalation, ok bool) {
 	switch {
 	case i.AsksPeople:
 		e.Question, e.NotFenced = "may what "+string(i.Signals[0].Subject)+" led to be undone?", i.NotFenced
+		return e, true
 	case !i.Unacknowledged():
 		return api.Escalation{}, false
 	case i.Lapsed != nil:
@@ -40,5 +41,6 @@ func EscalatedIncident(i *api.Incident) (e api.Escalation, ok bool) {
 	default:
 		e.Question = "nobody answered in time, and nothing was undone: arl escalation acknowledge " + id
 	}
+	e.Waits = &api.Waits{For: api.ForAcknowledgement, Who: api.WaitsPeople} // whatever the incident waits for beside
 	return e, true
 }

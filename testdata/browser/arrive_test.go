@@ -53,7 +53,7 @@ func TestArrive(t *testing.T) {
 			decision += "}"
 		}
 	}
-	l.submit("outcome", "mailer", fmt.Sprintf(`{"wid": "letter", "incident": %s, "decision": %s, "exec": "mailer#letter", "result": "irrevocable", "observed_at": 1}`, id, decision))
+	l.submit("outcome", "mailer", fmt.Sprintf(`{"wid": "letter", "incident": %s, "decision": %s, "exec": "mailer#letter", "result": "irrevocable", "residual": "the letter is sent", "observed_at": 1}`, id, decision))
 	free.await(`document.getElementById("news").textContent.includes("press r") || document.getElementById("lead").textContent.includes("FAILED")`)
 	free.do(chromedp.KeyEvent("r"))
 	free.says("FAILED")
@@ -87,7 +87,7 @@ func TestFork(t *testing.T) {
 	console := strings.TrimSuffix(one.serve("console", "--url", proxy.URL, "--home", one.home(), "--listen", "127.0.0.1:0", "--read-only"), "/")
 	page := open(t)
 	page.do(chromedp.Navigate(console + "/log"))
-	page.says("booker#one")
+	page.says("one confirmed")
 	for _, exec := range []string{"two", "three"} {
 		other.submit("execution", "booker", step(exec))
 	}
