@@ -137,7 +137,7 @@ var Placeholders = map[string]string{
 	"public-key": "BASE64", "reason": "TEXT", "replay-safety": "WORD", "reserve": "BYTES", "roles": "ROLE,…", "root": "FILE", "rows": "FILE",
 	"scenario": "FILE", "secret": "FILE", "severity": "WORD", "signer": "FILE", "simulate": "FILE",
 	"since": "WHEN", "span": "SPAN", "standing": "STANDING", "state": "STATE", "status": "WORD",
-	"strategies": "FILE", "strategy": "COMMAND", "subject": "EXECUTION", "supersedes": "INDEX",
+	"strategies": "FILE", "strategy": "COMMAND", "subject": "EXECUTION", "supersedes": "INDEX", "token-keys": "FILE", "why": "EXECUTION",
 	"tag": "TAG", "task": "TASK", "tls-ca": "FILE", "tls-cert": "FILE", "tls-client-ca": "FILE",
 	"tls-key": "FILE", "type": "CAPABILITY", "dismiss": "INDEX,…", "until": "TIME", "url": "URL",
 	"witness": "NAME=URL", "witness-boot": "WORD", "workflow": "ID",
