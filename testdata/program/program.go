@@ -7,6 +7,7 @@
 package program
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -24,12 +25,12 @@ func Main(m *testing.M) int {
 	if err != nil {
 		return failed(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // what is left is in the temporary directory
 	args := []string{"build", "-o", filepath.Join(dir, "bin", "arl")}
 	if raced {
 		args = append(args, "-race")
 	}
-	build := exec.Command("go", append(args, "./cmd/arl")...)
+	build := exec.CommandContext(context.Background(), "go", append(args, "./cmd/arl")...)
 	build.Dir = Root()
 	if out, err := build.CombinedOutput(); err != nil {
 		return failed(fmt.Errorf("build arl: %w\n%s", err, out))

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -63,12 +62,13 @@ func tutorialProgram(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := regexp.MustCompile("(?ms)^```python file=undo.py$\n(.*?)^```$").FindSubmatch(page)
-	if shown == nil {
+	_, rest, shown := strings.Cut(string(page), "\n```python file=undo.py\n")
+	text, _, closed := strings.Cut(rest, "\n```\n")
+	if !shown || !closed {
 		t.Fatal("docs/tutorial.md shows no undo.py")
 	}
 	path := filepath.Join(t.TempDir(), "undo.py")
-	if err := os.WriteFile(path, shown[1], 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
