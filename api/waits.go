@@ -63,9 +63,17 @@ func Instant(unixMilli int64) string {
 // NextStep is the entry that the coordinator writes next about an incident if the log does not
 // grow before.
 type NextStep struct {
-	At   int64      `json:"at" doc:"time at which the entry is due, Unix milliseconds"`
+	At   int64      `json:"at,omitzero" doc:"time at which the entry is due, Unix milliseconds; absent: it is due already"`
 	Kind entry.Kind `json:"kind" doc:"kind of the entry"`
 	Says string     `json:"says" doc:"what the entry says, in a few words"`
+}
+
+// When says when the entry is due, as people read it.
+func (n *NextStep) When() string {
+	if n.At == 0 {
+		return "now"
+	}
+	return Instant(n.At)
 }
 
 // Approver is a principal with the role approver, and whether the rules let it answer the proposal.

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"recoveryledger/api/client"
-	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -17,7 +17,7 @@ import (
 
 // signs is all keys, until a policy names the next one alone.
 func (id *identity) signs(fold ledger.Fold, all []ledger.Key) []ledger.Key {
-	state, ok := fold.(*coord.State)
+	state, ok := fold.(*coordinator.Fold)
 	if named := state.Chain().LedgerKeys(); !ok || len(named) == 0 || slices.Contains(named, id.keys.VerifierKeys[0]) {
 		return all
 	}

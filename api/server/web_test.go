@@ -90,7 +90,7 @@ func TestCompression(t *testing.T) {
 
 // isShared reports whether a path is one that pages of any origin may read.
 func isShared(path string) bool {
-	return path == "/checkpoint" || strings.HasPrefix(path, "/tile/") || strings.HasPrefix(path, "/v1/consistency/") || strings.HasSuffix(path, "/receipt")
+	return path == "/checkpoint" || strings.HasPrefix(path, "/tile/") || strings.HasPrefix(path, "/v1/consistency/") || strings.HasSuffix(path, "/receipt") || strings.HasSuffix(path, "/receipt/cose")
 }
 
 // Pages of any origin may read what is public and never changes, errors included,

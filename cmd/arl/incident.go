@@ -236,7 +236,7 @@ func incidentFields(v *coord.IncidentView) []terminal.Field {
 		fields = append(fields, terminal.Field{"at the latest", until})
 	}
 	if v.Next != nil {
-		fields = append(fields, terminal.Field{"next step", fmt.Sprintf("%s: the coordinator: %s", instant(v.Next.At), v.Next.Says)})
+		fields = append(fields, terminal.Field{"next step", fmt.Sprintf("%s: the coordinator: %s", v.Next.When(), v.Next.Says)})
 	}
 	if v.Cosignatures != "" {
 		fields = append(fields, terminal.Field{"agents wait for", "cosignatures, by the server's word: " + v.Cosignatures})

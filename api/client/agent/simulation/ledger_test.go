@@ -23,7 +23,7 @@ import (
 type ledger struct {
 	w      *world
 	coord  *coordinator.Replica
-	state  *coord.State
+	state  *coordinator.Fold
 	log    []entry.Registered
 	leaves [][]byte // of the log
 	tree   merkle.Tree
@@ -48,7 +48,7 @@ func newLedger(w *world) *ledger {
 // fold makes the state anew, from the log alone.
 func (l *ledger) fold() {
 	l.coord = coordinator.New(origin, l.w.keys.check)
-	l.state = l.coord.NewFold().State
+	l.state = l.coord.NewFold()
 	for _, e := range l.log {
 		l.state.Apply(e.Entry, e.Index, e.RegisteredAt)
 	}
@@ -150,7 +150,7 @@ type served struct{ *ledger }
 
 // View implements [assemble.Log].
 func (l served) View(f func(*coord.State, verify.SignedHead, *verify.Chain)) {
-	f(l.state, verify.SignedHead{Head: l.tree.Head(l.size()), Note: l.head(l.size())}, l.state.Chain())
+	f(l.state.State, verify.SignedHead{Head: l.tree.Head(l.size()), Note: l.head(l.size())}, l.state.Chain())
 }
 
 // Entry implements [assemble.Log].

@@ -260,7 +260,7 @@ func (n *node) Commands(context.Context) (*agent.Hints, error) {
 	if f := n.fate(); n.crashed || f == isLost || f == isLate || f == replyLost {
 		return nil, errLost
 	}
-	s := n.w.ledger.state
+	s := n.w.ledger.state.State
 	h := &agent.Hints{Size: s.Size()}
 	for _, index := range append(s.News(n.name, 0), s.Overrides(n.name, 0)...) {
 		h.News = max(h.News, index)
