@@ -228,9 +228,18 @@ func filled(page string) url.Values {
 // terminal is there to confirm in.
 func (m *machine) unconfirmed(id uint64) {
 	m.t.Helper()
+	var incident api.Incident
+	for incident.State != "AUTHORIZED" { // what is shown changes until then
+		m.must(m.t.Context().Err())
+		m.get(fmt.Sprintf("/v1/incidents/%d", id), &incident)
+	}
 	c := m.console()
 	path := fmt.Sprintf("/incidents/%d/act/override", id)
 	_, page := c.get(path)
+	for !strings.Contains(page, fmt.Sprintf("derived here from %d entries", m.head().Size)) { // it begins with a kept fold
+		m.must(m.t.Context().Err())
+		_, page = c.get(path)
+	}
 	form := filled(page)
 	before := m.head()
 	if status, _, body := c.send(http.MethodPost, path, form, nil); status != http.StatusForbidden || !strings.Contains(body, "no terminal is there to confirm in") || m.head() != before {
