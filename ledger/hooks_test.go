@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -61,6 +62,13 @@ func TestHooksAreToldInOrder(t *testing.T) {
 	cfg.Committed = func(head verify.SignedHead) {
 		if log != nil && log.Head().SignedHead != head {
 			t.Errorf("told of %+v, readers see %+v", head, log.Head())
+		}
+		if log != nil {
+			over, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := log.Wait(over, head.Size); !errors.Is(err, context.Canceled) {
+				t.Errorf("who waits for size %d goes on before the state has it: %v", head.Size, err)
+			}
 		}
 		sizes = append(sizes, head.Size)
 	}

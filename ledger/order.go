@@ -409,7 +409,8 @@ func (l *Log) publish(p *pending) {
 		return
 	}
 	o.recent.turn(p.next)
-	before := l.view.Swap(&view{head: o.last.Head(), note: o.last.Note, keys: p.keys, at: o.last.At, edge: slices.Clone(o.edge), grown: make(chan struct{})})
+	before := l.view.Load()
+	l.view.Store(&view{head: o.last.Head(), note: o.last.Note, keys: p.keys, at: o.last.At, edge: slices.Clone(o.edge), shown: before.grown, grown: make(chan struct{})})
 	l.cfg.Committed(l.Head().SignedHead)
 	l.cfg.Observe(Commit{Entries: p.entries, Size: p.next, Took: p.took})
 	close(before.grown)

@@ -14,18 +14,26 @@ import (
 	"recoveryledger/verify"
 )
 
-// Wait returns when the log has at least size entries, or with the error of
-// ctx.
+// Wait returns when the log has at least size entries and [Config.Committed] has returned for
+// them, or with the error of ctx. A caller that waited therefore sees a state of that size.
 func (l *Log) Wait(ctx context.Context, size uint64) error {
 	for {
 		v := l.view.Load()
+		next := v.grown
 		if v.head.Size >= size {
-			return nil
+			next = v.shown
 		}
 		select {
-		case <-v.grown:
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-next:
+		default:
+			select {
+			case <-next:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		if v.head.Size >= size {
+			return nil
 		}
 	}
 }

@@ -26,7 +26,8 @@ type view struct {
 	edge []edgeTile // the tile at the right edge, by tile level
 
 	ragged merkle.Edge   // the hashes that inclusion proofs in this tree share
-	grown  chan struct{} // closed when a newer view is there
+	shown  chan struct{} // closed when Config.Committed has this view
+	grown  chan struct{} // closed when Config.Committed has a newer view
 }
 
 // nodes reads the nodes of the tree of v. The reader keeps the last tile, because half of a path
@@ -87,7 +88,9 @@ func readTile(r pebble.Reader, id merkle.Tile) (*merkle.TileNodes, error) {
 // full tiles below it, at the lowest from the leaves. The root that follows must
 // be the signed one.
 func (l *Log) loadEdge(head merkle.Head) (*view, error) {
-	v := &view{head: head, grown: make(chan struct{})}
+	shown := make(chan struct{})
+	close(shown) // nobody waits before Committed is called for the opened log
+	v := &view{head: head, shown: shown, grown: make(chan struct{})}
 	for level := uint(0); merkle.TileSpan(level, head.Size) > 0; level++ {
 		span := merkle.TileSpan(level, head.Size)
 		edge := edgeTile{span / merkle.TileWidth, new(merkle.TileNodes)}

@@ -187,8 +187,13 @@ func (l coordinatorLog) Submit(ctx context.Context, e *entry.Entry) error {
 func (c *panel) until(id uint64, want coord.IncidentState) coord.IncidentView {
 	c.t.Helper()
 	for {
-		size := c.log.Head().Size
-		if v := c.view(id); v.State == want {
+		var size uint64 // of the state: the head of the log may be newer
+		var v coord.IncidentView
+		c.coord.Read(func(s *coord.State) {
+			size = s.Size()
+			v, _ = s.Incident(id, c.log.Now())
+		})
+		if v.State == want {
 			return v
 		}
 		must(c.t, c.log.Wait(c.t.Context(), size+1))
