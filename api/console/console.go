@@ -101,6 +101,8 @@ type file struct {
 var downloads = []file{
 	{"/root.json", (*Console).root, "application/json"},
 	{"/log/{index}/receipts", (*Console).receipts, "application/x-ndjson"},
+	{"/log/{index}/tlog-proof", (*Console).tlogProof, "text/plain; charset=utf-8"},
+	{"/log/{index}/leaf", (*Console).leaf, "application/octet-stream"},
 	{"/incidents/{id}/receipts.ndjson", (*Console).incidentReceipts, "application/x-ndjson"},
 }
 

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"bytes"
-	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -66,16 +64,18 @@ type entryPage struct {
 	Workflow entry.WorkflowID
 	KeyID    string
 	LeafHash merkle.Hash
-	Payload  string // as it was signed, indented
+	Payload  string // indented
+	Signed   string // the bytes that the signature covers
+	Bytes    int    // how many those are
 	Proof    []merkle.Hash
 	Size     uint64
 	Root     merkle.Hash
 	// Verifiable says that the browser can verify the entry; Derived that this machine has
-	// verified it.
-	Verifiable, Derived bool
-	Consistency         *consistency // nil: no older head was accepted here
-	Follows             []entryRow   // entries that follow from it
-	More                bool         // whether further entries may follow
+	// verified it; Provable that the proof can be downloaded.
+	Verifiable, Derived, Provable bool
+	Consistency                   *consistency // nil: no older head was accepted here
+	Follows                       []entryRow   // entries that follow from it
+	More                          bool         // whether further entries may follow
 }
 
 // entry is GET /log/{index}. The proof is checked here, under the root that the page
@@ -98,7 +98,7 @@ func (k *Console) entry(q *http.Request) (*page, error) {
 		return nil, err
 	}
 	body := &entryPage{entryRow: newEntryRow(e), Workflow: e.Header.Wid, KeyID: e.KeyID, LeafHash: e.LeafHash(), Proof: proof, Size: at.Size, Root: at.Root,
-		Verifiable: k.verifiable(at), Derived: k.cfg.Derived}
+		Verifiable: k.verifiable(at), Derived: k.cfg.Derived, Provable: at.Note != "", Payload: indented(e.Payload()), Signed: string(e.PAE()), Bytes: len(e.PAE())}
 	var behind []uint64
 	k.cfg.Source.Read(func(state *coord.State, now Standing) {
 		if now.Head == at.Head {
@@ -109,10 +109,5 @@ func (k *Console) entry(q *http.Request) (*page, error) {
 	if body.Follows, body.More, err = k.followers(q.Context(), e, behind); err != nil {
 		return nil, err
 	}
-	var indented bytes.Buffer
-	if err := json.Indent(&indented, e.Payload(), "", "  "); err != nil {
-		return nil, err
-	}
-	body.Payload = indented.String()
 	return &page{name: "entry", Title: "Entry " + decimal(index), Command: "arl entry get " + decimal(index), Section: "Log", Body: body, At: at}, nil
 }

@@ -35,11 +35,56 @@ func (k *Console) receipts(q *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	at := k.cfg.Source.Standing()
-	if index >= at.Size || at.Note == "" {
-		return nil, entry.Refuse(entry.NotFound, "index", "no receipt of entry %d is at hand: the log has %d entries", index, at.Size).
-			WithRemedy("arl log proof writes receipts")
+	if err := provable(index, at); err != nil {
+		return nil, err
 	}
 	return k.proven(q.Context(), []uint64{index}, at)
+}
+
+// provable reports whether a standing has an entry and a signed tree head over it. The error is a
+// *[entry.Refusal].
+func provable(index uint64, at Standing) error {
+	if index < at.Size && at.Note != "" {
+		return nil
+	}
+	return entry.Refuse(entry.NotFound, "index", "no receipt of entry %d is at hand: the log has %d entries", index, at.Size).
+		WithRemedy("arl log proof writes receipts")
+}
+
+// receipt is the receipt of the entry that a request names.
+func (k *Console) receipt(q *http.Request) (*verify.Receipt, error) {
+	index, err := number(q, "index")
+	if err != nil {
+		return nil, err
+	}
+	at := k.cfg.Source.Standing()
+	if err := provable(index, at); err != nil {
+		return nil, err
+	}
+	e, proof, err := k.cfg.Source.Entry(q.Context(), index, at.Size)
+	if err != nil {
+		return nil, err
+	}
+	return &verify.Receipt{Leaf: e.AppendLeaf(nil), Index: index, Proof: proof, Head: at.Note}, nil
+}
+
+// tlogProof is GET /log/{index}/tlog-proof: the proof that the entry stands in the log
+// (c2sp.org/tlog-proof), without the leaf.
+func (k *Console) tlogProof(q *http.Request) ([]byte, error) {
+	r, err := k.receipt(q)
+	if err != nil {
+		return nil, err
+	}
+	return r.TLogProof()
+}
+
+// leaf is GET /log/{index}/leaf: the leaf that the .tlog-proof proves.
+func (k *Console) leaf(q *http.Request) ([]byte, error) {
+	r, err := k.receipt(q)
+	if err != nil {
+		return nil, err
+	}
+	return r.Leaf, nil
 }
 
 // receiptsMax is the number of entries whose receipts one file has.
