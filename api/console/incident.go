@@ -163,7 +163,7 @@ func joined(numbers []uint64) string {
 // draw makes the picture of a plan. A plan that is too large for a picture has lanes, and
 // the picture of a part of it where the query asks for one.
 func (b *incidentPage) draw(k *Console, asked part) {
-	drawn := &window{plan: b.Plan, beyond: make([]int, len(b.Plan.Members))}
+	drawn := &window{plan: b.Plan}
 	if len(b.Plan.Members) > pictured {
 		b.lanes(k, asked)
 		if asked.agent == "" {
@@ -177,11 +177,15 @@ func (b *incidentPage) draw(k *Console, asked part) {
 	if len(drawn.plan.Members) == 0 {
 		return
 	}
-	b.Picture = layOut(drawn.plan)
-	for i := range b.Picture.Boxes {
-		at := &b.Picture.Boxes[i]
-		at.Link, at.Beyond = k.link("/log", at.member.Index), drawn.beyond[len(drawn.beyond)-1-i] // boxes ascend
+	b.Picture = k.linked(layOutPlan(drawn.plan, drawn.beyond))
+}
+
+// linked has each box of a picture lead to the page of its entry.
+func (k *Console) linked(p *picture) *picture {
+	for i := range p.Boxes {
+		p.Boxes[i].Link = k.link("/log", p.Boxes[i].Index)
 	}
+	return p
 }
 
 // lanes makes the lines of a plan that is too large for a picture.

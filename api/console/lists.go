@@ -175,34 +175,3 @@ func Quoted(text string) string {
 func isPlain(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 }
-
-// workflowPage is a page of the executions of a workflow.
-type workflowPage struct {
-	Wid   entry.WorkflowID
-	Rows  []coord.ExecutionView
-	Older string
-}
-
-// workflow is GET /workflows/{wid}.
-func (k *Console) workflow(q *http.Request) (*page, error) {
-	older, err := before(q)
-	if err != nil {
-		return nil, err
-	}
-	body, known := &workflowPage{Wid: entry.WorkflowID(q.PathValue("wid"))}, false
-	p := &page{name: "workflow", Title: "Workflow " + string(body.Wid), Section: "Incidents", Body: body, About: []string{subject(entry.SubjectWorkflow, body.Wid)},
-		Command: "arl entry list --kind execution --workflow " + Quoted(string(body.Wid))}
-	k.cfg.Source.Read(func(state *coord.State, at Standing) {
-		p.At = at
-		body.Rows, known = state.Workflow(body.Wid, older, rows+1, at.Now)
-	})
-	if !known {
-		return nil, entry.Refuse(entry.NotFound, "workflow", "no execution of workflow %.140q in the log", body.Wid).
-			WithRemedy("the pages of incidents and entries link their workflows")
-	}
-	if len(body.Rows) > rows {
-		body.Rows = body.Rows[:rows]
-		body.Older = k.link("/workflows", body.Wid) + "?before=" + decimal(body.Rows[rows-1].Index)
-	}
-	return p, nil
-}

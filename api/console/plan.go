@@ -58,8 +58,35 @@ func lookOf(m *api.PlanMember, inForce bool) look {
 	return looks[4]
 }
 
-// picture is a plan drawn: a row for each agent, a column for each depth.
+// node is an execution to be drawn.
+type node struct {
+	Agent   entry.Principal
+	Exec    entry.Ref
+	Index   uint64
+	Under   string // what stands under its name
+	Look    look
+	Parents []api.PlanParent // by their places among all nodes
+	Beyond  int              // dependencies with executions that the picture does not show
+}
+
+// nodesOf returns the members of a plan as they are drawn. beyond counts the dependencies that are
+// not drawn; nil: all of them are.
+func nodesOf(plan *api.Plan, beyond []int) []node {
+	list := make([]node, len(plan.Members))
+	for i := range plan.Members {
+		m := &plan.Members[i]
+		list[i] = node{Agent: m.Agent, Exec: m.Exec, Index: m.Index, Under: string(m.Method), Look: lookOf(m, plan.Decision != 0), Parents: m.Parents}
+		if beyond != nil {
+			list[i].Beyond = beyond[i]
+		}
+	}
+	return list
+}
+
+// picture is executions drawn: a row for each agent, a column for each depth.
 type picture struct {
+	Of, Hint, Table string // what is drawn, how to read it, and the table that says the same
+
 	Width, Height int
 	Rows          []pictureRow
 	Boxes         []box
@@ -75,14 +102,10 @@ type pictureRow struct {
 }
 
 type box struct {
-	X, Y   int
-	Name   string // of the execution, without its agent, shortened
-	Title  string // all of it
-	Method entry.Method
-	Look   look
-	Link   string
-	Beyond int // dependencies with members that the picture does not show
-	member *api.PlanMember
+	*node
+	X, Y int
+	Name string // of the execution, without its agent, shortened
+	Link string
 }
 
 // edge is an arrow from what was built on to what was built on it.
@@ -92,28 +115,37 @@ type edge struct {
 	From, To int // places among the boxes
 }
 
-// layOut draws a plan of at most [pictured] members. Rows are agents in the order of
-// their first member; a column is one more than the greatest column of the members
-// that a member depends on. A parent's index is smaller, so that one pass in the order
-// of the log suffices. Where a box stands follows from the log alone: what becomes of
-// a member never moves it.
-func layOut(plan *api.Plan) *picture {
+// planHint says how to read the picture of a plan.
+const planHint = "An arrow leads from an execution to what was built on it. Undoing goes from right to left."
+
+// layOutPlan draws a plan of at most [pictured] members.
+func layOutPlan(plan *api.Plan, beyond []int) *picture {
+	p := layOut(nodesOf(plan, beyond))
+	p.Of, p.Hint, p.Table = "plan", planHint, "members"
+	return p
+}
+
+// layOut draws executions, the newest first. Rows are agents in the order of their first execution;
+// a column is one more than the greatest column of the executions that an execution depends on. A
+// parent's index is smaller, so that one pass in the order of the log suffices. Where a box stands
+// follows from the log alone: what becomes of an execution never moves it.
+func layOut(nodes []node) *picture {
 	type cell struct {
 		row, column int
 	}
 	p, rowOf, filled := &picture{}, map[entry.Principal]int{}, map[cell]int{}
-	last := len(plan.Members) - 1
+	last := len(nodes) - 1
 	places, deep := make([]cell, last+1), make([]int, last+1)
-	for i := range places { // members descend, and boxes ascend
-		m := &plan.Members[last-i]
-		row, known := rowOf[m.Agent]
+	for i := range places { // nodes descend, and boxes ascend
+		n := &nodes[last-i]
+		row, known := rowOf[n.Agent]
 		if !known {
 			row = len(p.Rows)
-			rowOf[m.Agent] = row
-			p.Rows = append(p.Rows, pictureRow{Agent: m.Agent})
+			rowOf[n.Agent] = row
+			p.Rows = append(p.Rows, pictureRow{Agent: n.Agent})
 		}
 		depth := 0
-		for _, parent := range m.Parents {
+		for _, parent := range n.Parents {
 			depth = max(depth, places[last-parent.Place].column+1)
 		}
 		places[i] = cell{row, depth}
@@ -129,14 +161,13 @@ func layOut(plan *api.Plan) *picture {
 	}
 	p.Boxes = make([]box, last+1)
 	for i := range p.Boxes {
-		m := &plan.Members[last-i]
-		_, name, _ := strings.Cut(string(m.Exec), "#")
-		p.Boxes[i] = box{X: gutter + places[i].column*step, Y: p.Rows[places[i].row].Y + deep[i]*rise + (rise-boxHeight)/2,
-			Name: shortened(name, 16), Title: string(m.Exec), Method: m.Method, Look: lookOf(m, plan.Decision != 0), member: m}
-		if !slices.Contains(p.Legend, p.Boxes[i].Look) {
-			p.Legend = append(p.Legend, p.Boxes[i].Look)
+		n := &nodes[last-i]
+		_, name, _ := strings.Cut(string(n.Exec), "#")
+		p.Boxes[i] = box{node: n, X: gutter + places[i].column*step, Y: p.Rows[places[i].row].Y + deep[i]*rise + (rise-boxHeight)/2, Name: shortened(name, 16)}
+		if !slices.Contains(p.Legend, n.Look) {
+			p.Legend = append(p.Legend, n.Look)
 		}
-		for _, parent := range m.Parents {
+		for _, parent := range n.Parents {
 			from := last - parent.Place
 			p.Edges = append(p.Edges, edge{curve(&p.Boxes[from], &p.Boxes[i]), parent.Dep == entry.Soft, from, i})
 		}

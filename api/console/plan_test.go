@@ -34,10 +34,10 @@ func drawnPlan(t *rapid.T) *api.Plan {
 func TestLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plan := drawnPlan(t)
-		p := layOut(plan)
+		p := layOutPlan(plan, nil)
 		at, edges := map[entry.Ref]box{}, 0
 		for i, b := range p.Boxes {
-			at[b.member.Exec] = b
+			at[b.Exec] = b
 			if b.X < gutter || b.X+boxWidth > p.Width || b.Y < 0 || b.Y+boxHeight > p.Height {
 				t.Fatalf("%+v leaves the picture of %d × %d", b, p.Width, p.Height)
 			}
@@ -46,7 +46,7 @@ func TestLayout(t *testing.T) {
 					t.Fatalf("%+v overlaps %+v", b, o)
 				}
 			}
-			row := slices.IndexFunc(p.Rows, func(r pictureRow) bool { return r.Agent == b.member.Agent })
+			row := slices.IndexFunc(p.Rows, func(r pictureRow) bool { return r.Agent == b.Agent })
 			if b.Y < p.Rows[row].Y || b.Y+boxHeight > p.Rows[row].Y+p.Rows[row].Height {
 				t.Fatalf("%+v is not in the row %+v", b, p.Rows[row])
 			}
@@ -69,12 +69,12 @@ func TestLayout(t *testing.T) {
 func TestLayoutStands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plan := drawnPlan(t)
-		before := layOut(plan)
+		before := layOutPlan(plan, nil)
 		plan.Decision = 7
 		for i := range plan.Members {
 			plan.Members[i].Result = rapid.SampledFrom(append(entry.Results(), "")).Draw(t, "result")
 		}
-		for i, b := range layOut(plan).Boxes {
+		for i, b := range layOutPlan(plan, nil).Boxes {
 			if o := before.Boxes[i]; b.X != o.X || b.Y != o.Y || b.Name != o.Name {
 				t.Fatalf("%+v was %+v", b, o)
 			}

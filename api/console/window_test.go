@@ -38,7 +38,7 @@ func TestWindow(t *testing.T) {
 					t.Fatalf("%s has %d links, %d are drawn, and %d are counted beyond", m.Exec, all[m.Exec], drawn[m.Exec], w.beyond[i])
 				}
 			}
-			layOut(w.plan)
+			layOutPlan(w.plan, w.beyond)
 			if w.next != 0 && w.next <= from {
 				t.Fatalf("the window behind %d begins at %d", from, w.next)
 			}

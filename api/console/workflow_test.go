@@ -1,0 +1,69 @@
+package console_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/foldlog"
+	"recoveryledger/testdata/webpage"
+)
+
+// TestWorkflow draws the executions of a workflow while an incident goes through its life: what was
+// reported, what is fenced, what is undone.
+func TestWorkflow(t *testing.T) {
+	l := foldlog.New(t)
+	l.Do("a", "make", entry.EffectNone)
+	l.Do("b", "note", entry.EffectCompensable, "a#make")
+	shows := func(step string, want ...string) string {
+		t.Helper()
+		_, body := get(t, pages(t, l, ""), "/workflows/w")
+		webpage.Check(t, "/workflows/w", body)
+		for _, text := range append(want, "Picture of the workflow", `data-from="0" data-to="1"`, ">executions: 1<") {
+			if !strings.Contains(html.UnescapeString(body), text) {
+				t.Errorf("%s: the page does not say %q: %s", step, text, body)
+			}
+		}
+		return body
+	}
+	if body := shows("no incident", "✓ make", "✓ note", "No signal of the workflow opened an incident"); strings.Contains(body, "reported as failed") {
+		t.Error("a failure that nobody reported")
+	}
+	id := l.Signal("a", "a#make")
+	incident := fmt.Sprintf(`<a href="/incidents/%d">incident %d</a>`, id, id)
+	shows("reported", "✕ make", fmt.Sprintf("none · ✕ %d<", id), incident, "reported as failed")
+	l.Decide(id, entry.ActContain)
+	shows("contained", "✕ make", "‖ note", "b#note: fenced, compensable", incident)
+	l.Approve(id)
+	l.Compensate(id, "b#note")
+	shows("compensated", "⟲ note", "b#note: undone, compensable")
+}
+
+// TestLargeWorkflow leafs through a workflow: each page draws what it lists, and counts the links to
+// what it does not draw.
+func TestLargeWorkflow(t *testing.T) {
+	l := foldlog.New(t)
+	l.Do("a", "first", entry.EffectNone)
+	for i := range 120 {
+		l.Put("b", foldlog.Execution(fmt.Sprint("x", i), entry.EffectNone, "a#first"))
+	}
+	c := pages(t, l, "")
+	_, newest := get(t, c, "/workflows/w")
+	if boxes := strings.Count(newest, "data-box"); boxes != 100 || strings.Count(newest, "1 links more") != 100 || strings.Contains(newest, "data-from") {
+		t.Errorf("%d boxes: %s", boxes, newest)
+	}
+	for _, link := range webpage.Check(t, "/workflows/w", newest) {
+		if strings.Contains(link, "before=") {
+			_, older := get(t, c, link)
+			webpage.Check(t, link, older)
+			if boxes, edges := strings.Count(older, "data-box"), strings.Count(older, "data-from"); boxes != 21 || edges != 20 || !strings.Contains(older, "100 links more") {
+				t.Errorf("%d boxes, %d arrows: %s", boxes, edges, older)
+			}
+			return
+		}
+	}
+	t.Error("no link to older executions")
+}
