@@ -104,6 +104,7 @@ var downloads = []file{
 	{"/log/{index}/tlog-proof", (*Console).tlogProof, "text/plain; charset=utf-8"},
 	{"/log/{index}/leaf", (*Console).leaf, "application/octet-stream"},
 	{"/incidents/{id}/receipts.ndjson", (*Console).incidentReceipts, "application/x-ndjson"},
+	{"/incidents/{id}/report.md", (*Console).incidentReport, "text/markdown; charset=utf-8"},
 }
 
 // verifierPath has the modules of the verifier in JavaScript.
@@ -125,7 +126,7 @@ func New(c *Config) (*Console, error) {
 	k := &Console{cfg: *c, mux: http.NewServeMux(), pages: map[string]*template.Template{}}
 	var err error
 	k.base, err = template.New("base.html").Funcs(template.FuncMap{
-		"text": legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
+		"text": words.Legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
 		"disposition": words.Disposition, "nothing": words.OrNothing, "dollars": words.Dollars,
 	}).ParseFS(files, "pages/base.html")
 	if err != nil {
@@ -291,7 +292,7 @@ func (k *Console) write(w http.ResponseWriter, status int, p *page) {
 	}
 	var made bytes.Buffer
 	if err := k.pages[p.name].Execute(&made, p); err != nil {
-		http.Error(w, "this page could not be made: "+legible(err.Error()), http.StatusInternalServerError)
+		http.Error(w, "this page could not be made: "+words.Legible(err.Error()), http.StatusInternalServerError)
 		return
 	}
 	secure(w.Header())

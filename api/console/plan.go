@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"recoveryledger/api"
+	"recoveryledger/api/words"
 	"recoveryledger/ledger/entry"
 )
 
@@ -184,7 +185,7 @@ func curve(from, to *box) string {
 
 // shortened is a text of at most so many letters.
 func shortened(text string, letters int) string {
-	runes := []rune(legible(text))
+	runes := []rune(words.Legible(text))
 	if len(runes) <= letters {
 		return string(runes)
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"recoveryledger/api"
+	"recoveryledger/api/words"
 	"recoveryledger/ledger/entry"
 )
 
@@ -167,7 +168,7 @@ func luminance(t *testing.T, color string) (sum float64) {
 func FuzzLegible(f *testing.F) {
 	f.Add("a\u202eb\x00\xff<b>")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, r := range legible(text) {
+		for _, r := range words.Legible(text) {
 			if r != ' ' && !strconv.IsGraphic(r) {
 				t.Fatalf("%q shows %U", text, r)
 			}

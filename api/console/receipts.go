@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	"recoveryledger/api/report"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -109,6 +110,31 @@ func (k *Console) incidentReceipts(q *http.Request) ([]byte, error) {
 			WithRemedy("arl incident show --prove writes a history file of the incident")
 	}
 	return k.proven(q.Context(), indexes, seen)
+}
+
+// incidentReport is GET /incidents/{id}/report.md: the page about an incident for people who were not
+// there.
+func (k *Console) incidentReport(q *http.Request) ([]byte, error) {
+	id, err := number(q, "id")
+	if err != nil {
+		return nil, err
+	}
+	var facts *report.Facts
+	var there bool
+	k.cfg.Source.Read(func(state *coord.State, at Standing) {
+		facts, there = report.Gather(state, id, at.Head, k.cfg.Origin, at.Now)
+	})
+	if !there {
+		return nil, entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", id).WithRemedy("the page of incidents lists them")
+	}
+	var entries []entry.Registered
+	for e, err := range k.entriesAt(q.Context(), facts.Indexes()) {
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, *e)
+	}
+	return []byte(facts.Report(entries).Markdown()), nil
 }
 
 // proven returns the receipts of some entries, ascending, under the head of a standing, and those of

@@ -2,13 +2,12 @@ package console
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode"
 
+	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -87,25 +86,11 @@ func before(q *http.Request) (uint64, error) {
 	return n, nil
 }
 
-// legible spells out what would hide in a text or reorder it: control characters,
-// marks of writing direction, and others without a shape.
-func legible(value any) string {
-	var b strings.Builder
-	for _, r := range fmt.Sprint(value) {
-		if r == unicode.ReplacementChar || r != ' ' && !unicode.IsGraphic(r) {
-			fmt.Fprintf(&b, "[U+%04X]", r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-// legibleLines is legible for a text whose lines are kept apart.
+// legibleLines is [words.Legible] for a text whose lines are kept apart.
 func legibleLines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
-		lines[i] = legible(lines[i])
+		lines[i] = words.Legible(lines[i])
 	}
 	return strings.Join(lines, "\n")
 }

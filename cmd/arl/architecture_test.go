@@ -39,6 +39,9 @@ api ← api/words ← cmd/arl/histories
 coord ← api/view ← api/server
 api/words ← api/view ← api/console
 coord/bundle ← api/view ← cmd/arl/exit
+api/view ← api/report ← api/console
+api/report ← cmd/arl/incidents ← cmd/arl
+cmd/arl/access ← cmd/arl/incidents
 coord ← api/console ← cmd/arl/node
 api/words ← api/console
 coord/recovery/engine ← api/words/runs ← api/console/lab
@@ -163,7 +166,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/labstack/echo":        {"api/server"},
 		"github.com/danielgtaylor/huma":   {"api/openapi"},
 		"github.com/sigstore":             {"ledger/keys"},
-		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual"},
+		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/incidents"},
 		"cel.dev/cel-go":                  {"coord/recovery"},
 		"go.opentelemetry.io/collector":   {"coord/recovery/importer"},
 		"github.com/modelcontextprotocol": {"api/mcp"},

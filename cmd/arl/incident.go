@@ -14,6 +14,7 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/histories"
+	"recoveryledger/cmd/arl/incidents"
 	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord"
@@ -33,7 +34,7 @@ func (a *app) incidentCommand() *cobra.Command {
 	o.Register(flags)
 	o.RegisterInPlace(flags)
 	o.RegisterKept(flags)
-	cmd.AddCommand(a.incidentListCommand(&o), a.incidentShowCommand(&o), a.incidentPreviewCommand(&o), a.incidentBundleCommand(&o), a.incidentApproveCommand(&o),
+	cmd.AddCommand(a.incidentListCommand(&o), a.incidentShowCommand(&o), incidents.ReportCommand(&a.Terminal, a.machine, &o), a.incidentPreviewCommand(&o), a.incidentBundleCommand(&o), a.incidentApproveCommand(&o),
 		a.incidentEscalateCommand(&o), a.incidentAuthorizeCommand(&o), a.incidentAmendCommand(&o), a.incidentDenyCommand(&o),
 		a.incidentOverrideCommand(&o), a.incidentReleaseCommand(&o), a.incidentRecordCommand(&o))
 	return cmd

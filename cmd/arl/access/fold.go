@@ -150,7 +150,25 @@ func (f *Fold) Proof(h *api.History) []uint64 {
 // Items reads entries of the folded log, in the order of the log. Each item has the proof that the
 // entry is under the fold's head.
 func (f *Fold) Items(ctx context.Context, l *Log, indexes []uint64) ([]api.Item, error) {
+	entries, err := f.Entries(ctx, l, indexes)
+	if err != nil {
+		return nil, err
+	}
 	items := []api.Item{}
+	for i := range entries {
+		e := &entries[i]
+		path, err := merkle.ProveInclusion(e.Index, f.Size, f.State.Node, nil)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, api.Item{Proof: path, Entry: api.Entry{Index: e.Index, RegisteredAt: e.RegisteredAt, LeafHash: e.LeafHash(), Envelope: api.NewEnvelope(e.Entry)}})
+	}
+	return items, nil
+}
+
+// Entries reads entries of the folded log, in the order of the log. Each entry has the leaf hash that
+// the fold has.
+func (f *Fold) Entries(ctx context.Context, l *Log, indexes []uint64) (entries []entry.Registered, err error) {
 	for len(indexes) > 0 {
 		first := indexes[0] / merkle.TileWidth * merkle.TileWidth
 		found, err := audit.Bundle(ctx, l, first/merkle.TileWidth, f.Size)
@@ -158,29 +176,26 @@ func (f *Fold) Items(ctx context.Context, l *Log, indexes []uint64) ([]api.Item,
 			return nil, err
 		}
 		for ; len(indexes) > 0 && indexes[0] < first+merkle.TileWidth; indexes = indexes[1:] {
-			item, err := f.item(indexes[0], found[indexes[0]-first])
+			e, err := f.entry(indexes[0], found[indexes[0]-first])
 			if err != nil {
 				return nil, err
 			}
-			items = append(items, *item)
+			entries = append(entries, e)
 		}
 	}
-	return items, nil
+	return entries, nil
 }
 
-func (f *Fold) item(index uint64, leaf []byte) (*api.Item, error) {
+func (f *Fold) entry(index uint64, leaf []byte) (r entry.Registered, err error) {
 	hash, err := f.State.Node(0, index)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	if hash != merkle.HashLeaf(leaf) {
 		err := fmt.Errorf("entry %d was served twice, with the leaf hashes %s and %s", index, hash, merkle.HashLeaf(leaf))
-		return nil, exit.Contradicts("audit", verify.NewForkEvidence(err.Error(), f.Head.Note, ""), err)
+		return r, exit.Contradicts("audit", verify.NewForkEvidence(err.Error(), f.Head.Note, ""), err)
 	}
-	e, at, err := entry.DecodeLeaf(leaf)
-	if err != nil {
-		return nil, err
-	}
-	path, err := merkle.ProveInclusion(index, f.Size, f.State.Node, nil)
-	return &api.Item{Proof: path, Entry: api.Entry{Index: index, RegisteredAt: at, LeafHash: hash, Envelope: api.NewEnvelope(e)}}, err
+	r.Index = index
+	r.Entry, r.RegisteredAt, err = entry.DecodeLeaf(leaf)
+	return r, err
 }
