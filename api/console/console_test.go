@@ -2,11 +2,9 @@ package console_test
 
 import (
 	"context"
-	"encoding/hex"
 	"iter"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -201,31 +199,6 @@ func TestBase(t *testing.T) {
 			t.Errorf("a link to %s", link)
 		} else if status, _ := get(t, c, link); status != http.StatusOK {
 			t.Errorf("%s: %d", link, status)
-		}
-	}
-}
-
-// TestSearch leads to what a text names.
-func TestSearch(t *testing.T) {
-	l := foldlog.New(t)
-	id := chain(l)
-	c := pages(t, l, "/base")
-	leaf := l.Entries[3].LeafHash()
-	for text, want := range map[string]string{
-		"3": "/base/log/3", "b#note": "/base/log/" + decimal(l.Entries[id-6].Index), "a": "/base/agents/a", "w": "/base/workflows/w",
-		leaf.String(): "/base/log/3", hex.EncodeToString(leaf[:]): "/base/log/3", l.Key("p").Public.KeyID(): "/base/agents/p", "\ta": "/base/agents/a",
-	} {
-		w := httptest.NewRecorder()
-		c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/search?q="+url.QueryEscape(text), http.NoBody))
-		if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != want {
-			t.Errorf("%s leads to %q (%d), want %q", text, got, w.Code, want)
-		}
-	}
-	for _, text := range []string{"nobody", "99999", "<script>", strings.Repeat("x", 1<<12), ""} {
-		status, body := get(t, c, "/search?q="+url.QueryEscape(text))
-		webpage.Check(t, "/search", body)
-		if status != http.StatusOK || text != "" && !strings.Contains(body, "Nothing in the "+decimal(l.State.Size())+" entries") {
-			t.Errorf("%.20s: %d: %s", text, status, body)
 		}
 	}
 }
