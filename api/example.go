@@ -16,5 +16,6 @@ const (
 		`6x0+qJKyaiQwVgm9K+KYCVfH2Fz9W5HzGzin2khZlU20Pyv5z14eIDo6QW0SdGAAQ=="}`
 	exampleCase = `{"v":1,"id":"case-1","agent":"agent-1","steps":[{"id":"search","effect":"none","outcome":"failed",` +
 		`"failure":{"raw":{"http_status":529}},"attempts":[{"strategy":"fallback_model","outcome":"ok"}]}]}`
-	exampleHealthy = `{"v":1,"id":"case-2","agent":"agent-1","steps":[{"id":"search","effect":"none","outcome":"ok"}]}`
+	exampleQuestion = `{"history":{"case":"order-7","step":"charge","effect":"compensable","idempotent":true},"error":{"http_status":503},"elapsed_ms":1500}`
+	exampleHealthy  = `{"v":1,"id":"case-2","agent":"agent-1","steps":[{"id":"search","effect":"none","outcome":"ok"}]}`
 )

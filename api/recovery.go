@@ -11,6 +11,8 @@ import (
 const (
 	// MaxCase is the size of one case in bytes: a request, or a line of a batch.
 	MaxCase = 1 << 20
+	// MaxQuestion is the size of a question to POST /v1/decide in bytes.
+	MaxQuestion = 1 << 19
 	// MaxRecoveryLines is the number of cases in one batch, MaxRecoveryBytes its
 	// size.
 	MaxRecoveryLines = 100_000
@@ -50,4 +52,10 @@ type RecoveryEnd struct {
 	Refused       uint64      `json:"refused" doc:"number of lines that could not be used"`
 	RunRoot       merkle.Hash `json:"run_root" doc:"RFC 6962 root over the traces; arl recover gives the same root for the same cases"`
 	Partial       string      `json:"partial,omitempty" doc:"why the rest of the request was not read" enum:"too-large,interrupted"`
+}
+
+// Decided is the answer of POST /v1/decide: one action about the failure with which a history ends.
+type Decided struct {
+	Rules    Rules          `json:"rules"`
+	Decision jsontext.Value `json:"decision" doc:"action, rule and reason, in the form of package ask"`
 }

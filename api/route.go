@@ -172,6 +172,7 @@ const (
 	PathLeases      = "/v1/leases"
 	PathRecoveries  = "/v1/recoveries"
 	PathBatch       = PathRecoveries + "/batch"
+	PathDecide      = "/v1/decide"
 	PathHealth      = "/healthz"
 	PathReady       = "/readyz"
 	PathMetrics     = "/metrics"

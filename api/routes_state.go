@@ -159,5 +159,13 @@ func recoveryRoutes() []Route {
 		Answers: withBody("the first line arrived too slowly", Response{Status: http.StatusOK, Doc: "a line for each line of the request, then the summary",
 			Content: []Content{content(MediaNDJSON, lines("traces and problems, then the summary", of[RecoveryLine]()))}}),
 		Problems: []entry.Problem{entry.Malformed, entry.NotReady}, Plain: true,
+	}, {
+		Name: "decide", Method: http.MethodPost, Path: PathDecide, Summary: "Decide what a live loop does about one failure",
+		Doc: "The rules of the policy in force answer the failure with which a history ends: one action, its rule and its reason. The question has the " +
+			"failure as class and code, or as the raw error. The loop carries the action out, appends the rung of the answer with its result to the " +
+			"history, and asks again at the next failure. Nothing is written to the log. The same question under the same rules gets the same answer.",
+		Takes:    []Content{{MediaJSON, Schema{JSON: component("Question")}, exampleQuestion}},
+		Answers:  withBody("the request arrived too slowly", ok("the decision", of[Decided]())...),
+		Problems: []entry.Problem{entry.Malformed, entry.TooLarge, entry.NotReady},
 	}}
 }

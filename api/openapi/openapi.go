@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api"
+	"recoveryledger/coord/recovery/ask"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
@@ -170,7 +171,7 @@ func read(text string) (value any, err error) {
 	return value, err
 }
 
-// encoded returns the schemas of the Go types, of cases and of traces.
+// encoded returns the schemas of the Go types, of cases, traces, questions and decisions.
 func encoded(schemas huma.Registry) (object, error) {
 	for _, schema := range schemas.Map() {
 		for _, member := range schema.Properties {
@@ -185,7 +186,7 @@ func encoded(schemas huma.Registry) (object, error) {
 	if err := json.Unmarshal(data, &all); err != nil {
 		return nil, err
 	}
-	for name, text := range map[string][]byte{"Case": scenario.CaseSchema(), "Trace": engine.Schema("trace")} {
+	for name, text := range map[string][]byte{"Case": scenario.CaseSchema(), "Trace": engine.Schema("trace"), "Question": ask.Schema("question"), "Decision": ask.Schema("decision")} {
 		inner := strings.ReplaceAll(string(text), `"#/$defs/`, `"#/components/schemas/`+name+`/$defs/`)
 		schema := object{}
 		if err := json.Unmarshal([]byte(inner), &schema); err != nil {
@@ -194,9 +195,9 @@ func encoded(schemas huma.Registry) (object, error) {
 		delete(schema, "$schema")
 		all[name] = schema
 	}
-	for _, name := range []string{"Recovery", "RecoveryLine"} { // whose trace is text to Go
-		if members := member(all, name, "properties"); members != nil {
-			members["trace"] = object{"$ref": "#/components/schemas/Trace"}
+	for _, text := range [][3]string{{"Recovery", "trace", "Trace"}, {"RecoveryLine", "trace", "Trace"}, {"Decided", "decision", "Decision"}} {
+		if members := member(all, text[0], "properties"); members != nil { // it is text to Go
+			members[text[1]] = object{"$ref": "#/components/schemas/" + text[2]}
 		}
 	}
 	return all, nil

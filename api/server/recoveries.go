@@ -19,6 +19,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/ask"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
@@ -57,43 +58,65 @@ func (s *Server) rulesInForce() (*rules, error) {
 // line decides one case.
 func (r *rules) line(ctx context.Context, line []byte) (*engine.Result, error) {
 	done, err := r.batch.Line(ctx, line)
-	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
-		return nil, entry.Refuse(wrong.Problem, wrong.Field, "%s", wrong.Detail).WithRemedy(wrong.Remedy)
-	}
-	return done, err
+	return done, refusedLine(err)
 }
 
-// postRecovery is POST /v1/recoveries: the decision about one case.
-func (s *Server) postRecovery(asked *request) error {
-	c := asked.c
-	r, err := s.recoveryRules(c, api.MediaJSON)
+// refusedLine makes a refusal of an input that is no case or no question.
+func refusedLine(err error) error {
+	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
+		return entry.Refuse(wrong.Problem, wrong.Field, "%s", wrong.Detail).WithRemedy(wrong.Remedy)
+	}
+	return err
+}
+
+// recovery answers POST /v1/recoveries: the decisions about one case.
+func (r *rules) recovery(ctx context.Context, body []byte) (any, error) {
+	done, err := r.line(ctx, body)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	buf := s.buffer()
-	defer s.put(buf)
-	body := &budgetReader{body: c.Request().Body, budget: s.batches, client: clientOf(c)}
-	defer body.release()
-	request := *c.Request()
-	request.Body = io.NopCloser(body)
-	if *buf, err = readBody(&request, *buf, api.MaxCase); err != nil {
-		return err
-	}
-	done, err := r.line(request.Context(), *buf)
+	return api.Recovery{Rules: r.Rules, Trace: done.Encoded}, nil
+}
+
+// decided answers POST /v1/decide: the action about one failure.
+func (r *rules) decided(_ context.Context, body []byte) (any, error) {
+	q, err := ask.Decode(body)
 	if err != nil {
-		return err
+		return nil, refusedLine(err)
 	}
-	answer, err := json.Marshal(api.Recovery{Rules: r.Rules, Trace: done.Encoded})
-	if err != nil {
-		return err
+	text, err := json.Marshal(q.Decide(r.batch.Policy))
+	return api.Decided{Rules: r.Rules, Decision: text}, err
+}
+
+// byRules answers a body of at most limit bytes by the rules in force.
+func (s *Server) byRules(limit int, answer func(*rules, context.Context, []byte) (any, error)) handler {
+	return func(asked *request) error {
+		c := asked.c
+		r, err := s.recoveryRules(c, api.MediaJSON)
+		if err != nil {
+			return err
+		}
+		buf := s.buffer()
+		defer s.put(buf)
+		body := &budgetReader{body: c.Request().Body, budget: s.batches, client: clientOf(c)}
+		defer body.release()
+		request := *c.Request()
+		request.Body = io.NopCloser(body)
+		if *buf, err = readBody(&request, *buf, limit); err != nil {
+			return err
+		}
+		said, err := answer(r, request.Context(), *buf)
+		if err != nil {
+			return err
+		}
+		return s.answerJSON(c, said)
 	}
-	return s.answer(c, http.StatusOK, api.MediaJSON, answer)
 }
 
 // recoveryRules checks the headers of both requests, and returns the rules that decide.
 func (s *Server) recoveryRules(c echo.Context, mediaType string) (*rules, error) {
 	given, _, _ := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType)) // a malformed type is unsupported
-	remedy := "send one case as " + api.MediaJSON + " to " + api.PathRecoveries + ", or one on each line as " + api.MediaNDJSON + " to " +
+	remedy := "send one case as " + api.MediaJSON + " to " + api.PathRecoveries + " (a question to " + api.PathDecide + "), or one on each line as " + api.MediaNDJSON + " to " +
 		api.PathBatch + ", uncompressed"
 	if encoding := c.Request().Header.Get(echo.HeaderContentEncoding); encoding != "" {
 		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Encoding "+strconv.QuoteToASCII(encoding)+" is not taken here", remedy)}

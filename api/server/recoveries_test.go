@@ -294,6 +294,10 @@ func (d *document) recoveries(n *node) {
 	empty := startEmpty(d.t, nil)
 	d.check("/v1/recoveries", empty.recover("", api.MediaJSON, oneCase))
 	d.check("/v1/recoveries/batch", empty.recover("/batch", api.MediaNDJSON, oneCase))
+	for _, c := range [][2]string{{api.MediaJSON, oneQuestion}, {api.MediaJSON, "{}"}, {api.MediaJSON, large}, {"text/plain", ""}} {
+		d.check(api.PathDecide, n.decide(c[0], c[1]))
+	}
+	d.check(api.PathDecide, empty.decide(api.MediaJSON, oneQuestion))
 }
 
 // Whatever a batch holds, each of its lines is answered, and the answer has an

@@ -58,7 +58,8 @@ func (s *Server) handlers(document []byte) map[string]handler {
 		"task":          tagged(s, s.getTask),
 		"lease":         s.postLease,
 		"leases":        s.postLeases,
-		"recover":       s.postRecovery,
+		"recover":       s.byRules(api.MaxCase, (*rules).recovery),
+		"decide":        s.byRules(api.MaxQuestion, (*rules).decided),
 		"recoverBatch":  s.postRecoveries,
 		"health":        plain(s, s.getHealth),
 		"ready":         plain(s, s.getReady),
@@ -149,7 +150,7 @@ func (s *Server) middleware(e *echo.Echo) {
 			return err
 		},
 	}))
-	e.Use(s.ownHost, allowHead, shared, s.compressed(), readsBody)
+	e.Use(s.ownHost, allowHead, shared(), s.compressed(), readsBody)
 	if s.cfg.Rate < 0 {
 		return
 	}

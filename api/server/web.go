@@ -71,22 +71,24 @@ func pathsWith(wanted func(*api.Route) bool) (paths []string) {
 
 // shared lets pages of any origin read public answers that prove themselves: tree heads,
 // tiles, receipts and consistency proofs. No other path answers a preflight.
-func shared(next echo.HandlerFunc) echo.HandlerFunc {
-	public := pathsWith(func(r *api.Route) bool { return r.Public })
-	return func(c echo.Context) error {
-		if !slices.Contains(public, c.Path()) {
+func shared() echo.MiddlewareFunc {
+	public := pathsWith(func(r *api.Route) bool { return r.Public }) // once: Echo calls the middleware anew for every request
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		return func(c echo.Context) error {
+			if !slices.Contains(public, c.Path()) {
+				return next(c)
+			}
+			header := c.Response().Header()
+			header.Set(echo.HeaderAccessControlAllowOrigin, "*")
+			if c.Request().Method != http.MethodOptions {
+				header.Set(echo.HeaderAccessControlExposeHeaders, "ETag, Retry-After, X-Request-Id")
+				return next(c)
+			}
+			header.Set(echo.HeaderAccessControlAllowMethods, "GET, HEAD")
+			header.Set(echo.HeaderAccessControlAllowHeaders, "If-None-Match, X-Request-Id")
+			header.Set(echo.HeaderAccessControlMaxAge, "86400")
 			return next(c)
 		}
-		header := c.Response().Header()
-		header.Set(echo.HeaderAccessControlAllowOrigin, "*")
-		if c.Request().Method != http.MethodOptions {
-			header.Set(echo.HeaderAccessControlExposeHeaders, "ETag, Retry-After, X-Request-Id")
-			return next(c)
-		}
-		header.Set(echo.HeaderAccessControlAllowMethods, "GET, HEAD")
-		header.Set(echo.HeaderAccessControlAllowHeaders, "If-None-Match, X-Request-Id")
-		header.Set(echo.HeaderAccessControlMaxAge, "86400")
-		return next(c)
 	}
 }
 

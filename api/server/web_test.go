@@ -142,7 +142,7 @@ func TestHeadWhereverGet(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/v1/leases", "/v1/recoveries", "/v1/recoveries/batch"} {
+	for _, path := range []string{"/v1/leases", "/v1/recoveries", "/v1/recoveries/batch", api.PathDecide} {
 		a := n.plain(http.MethodHead, path, "", nil)
 		if allow := a.Header.Get("Allow"); a.StatusCode != http.StatusMethodNotAllowed || strings.Contains(allow, "HEAD") || !strings.Contains(allow, "POST") {
 			t.Errorf("HEAD %s: %s, Allow %q", path, a.Status, allow)

@@ -43,7 +43,6 @@ api/view ← api/report ← api/console
 api/report ← cmd/arl/incidents ← cmd/arl
 cmd/arl/access ← cmd/arl/incidents
 coord ← api/console ← cmd/arl/node
-api/words ← api/console
 coord/recovery/engine ← api/words/runs ← api/console/lab
 api/words ← api/words/runs ← cmd/arl
 coord/policyfile ← api/console/lab
@@ -55,6 +54,7 @@ ledger/keys ← api/act ← api/console
 ledger/redact ← api/act
 api/words ← cmd/arl/demo
 coord/recovery/engine ← api/openapi
+coord/recovery/scenario ← coord/recovery/ask ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client/agent ← api/mcp ← cmd/arl/listen
 coord/recovery/scenario ← api/mcp
@@ -108,6 +108,7 @@ cmd/arl/terminal ← cmd/arl/access
 cmd/arl/terminal ← cmd/arl/demo
 cmd/arl/access ← cmd/arl/doctor ← cmd/arl
 cmd/arl/access ← cmd/arl/derived ← cmd/arl
+cmd/arl/access ← cmd/arl/failures ← cmd/arl
 cmd/arl/access ← cmd/arl/histories ← cmd/arl
 coord/recovery/importer ← coord/recovery/record
 ledger/keys ← coord/recovery/record

@@ -43,7 +43,7 @@ func (a *app) policyShowCommand(t *access.Target) *cobra.Command {
 			if byDefault {
 				return a.printDefaultPolicy()
 			}
-			known, err := a.knowsLedger(t)
+			known, err := a.machine().Knows(t)
 			if err != nil {
 				return err
 			}
@@ -63,16 +63,6 @@ func (a *app) policyShowCommand(t *access.Target) *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&byDefault, "default", false, "show the policy of a new ledger, without asking a server")
 	return cmd
-}
-
-// knowsLedger reports whether a target says which ledger is meant, or a profile
-// can.
-func (a *app) knowsLedger(t *access.Target) (bool, error) {
-	if *t != (access.Target{}) {
-		return true, nil
-	}
-	names, err := a.trust().Profiles()
-	return len(names) > 0, err
 }
 
 func (a *app) printDefaultPolicy() error {

@@ -40,6 +40,15 @@ type Target struct {
 	TLSCA, TLSCert, TLSKey string // files in PEM
 }
 
+// Knows reports whether a target says which ledger is meant, or a profile can.
+func (m *Machine) Knows(t *Target) (bool, error) {
+	if *t != (Target{}) {
+		return true, nil
+	}
+	names, err := m.Trust.Profiles()
+	return len(names) > 0, err
+}
+
 // Register adds the flags.
 func (t *Target) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&t.URL, "url", "", "the ledger's URL (default: the profile's)")

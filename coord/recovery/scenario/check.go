@@ -171,11 +171,16 @@ func (a *Attempt) Check() *Error {
 func (f *Failure) check() *Error {
 	wrong := FirstOf(
 		CheckWord("/class", f.Class), Optional("/code", f.Code, CheckWord), OneOf(partsOfEffect()...)("/effects", string(f.Effects)),
-		OneOf(replaySafeties()...)("/replay_safety", string(f.ReplaySafety)), Optional("/evidence", f.Evidence, checkDigest),
-		CheckSize("/raw/text", f.Raw.Text, TextMax), CheckSize("/raw/grpc_code", f.Raw.GRPCCode, CodeMax),
-		CheckSize("/raw/provider_code", f.Raw.ProviderCode, CodeMax), CheckCount("/raw/retry_after_ms", f.Raw.RetryAfterMS))
-	if status := f.Raw.HTTPStatus; wrong == nil && status != 0 && (status < 100 || status > 599) {
-		return Malformed("/raw/http_status", fmt.Sprintf("is %d", status), "write an HTTP status, 100 to 599")
+		OneOf(replaySafeties()...)("/replay_safety", string(f.ReplaySafety)), Optional("/evidence", f.Evidence, checkDigest))
+	return FirstOf(wrong, Prefixed("/raw", f.Raw.Check()))
+}
+
+// Check refuses a raw error that a scenario may not hold.
+func (e *RawError) Check() *Error {
+	wrong := FirstOf(CheckSize("/text", e.Text, TextMax), CheckSize("/grpc_code", e.GRPCCode, CodeMax),
+		CheckSize("/provider_code", e.ProviderCode, CodeMax), CheckCount("/retry_after_ms", e.RetryAfterMS))
+	if status := e.HTTPStatus; wrong == nil && status != 0 && (status < 100 || status > 599) {
+		return Malformed("/http_status", fmt.Sprintf("is %d", status), "write an HTTP status, 100 to 599")
 	}
 	return wrong
 }
