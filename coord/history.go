@@ -47,14 +47,18 @@ func (s *State) judgement(p entry.Principal) (h api.History, number uint32, ok b
 	return h, number, true
 }
 
-// AgentCounts returns what the log counts of a principal.
-func (s *State) AgentCounts(p entry.Principal) (counts api.AgentCounts) {
+// AgentCounts returns what the log counts of a principal up to now.
+func (s *State) AgentCounts(p entry.Principal, now int64) (counts api.AgentCounts) {
 	number, ok := s.principals.Find([]byte(p))
-	if !ok {
-		return counts
+	u := &usage{}
+	if ok {
+		u = &s.usage[number]
 	}
-	u := &s.usage[number]
-	counts = api.AgentCounts{Confirmed: u.corroborated, Unfounded: u.dismissed, Last: uint64(u.last)}
+	counts = api.AgentCounts{Confirmed: u.corroborated, Unfounded: u.dismissed, Corrections: u.corrections, Last: uint64(u.last)}
+	if policy, _ := s.chain.Policy(); policy != nil {
+		counts.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
+		counts.SignalsLeft = max(0, counts.SignalLimit-u.signals.used(now/minuteMS))
+	}
 	for _, of := range u.incidents {
 		if f := s.incidents[of].current; f != nil {
 			counts.Memberships += int64(len(f.byAgent[number]))

@@ -79,13 +79,18 @@ func (r *ring) at(minute int64) int64 {
 	return int64(r.counts[minute%windowSize])
 }
 
-// wait returns 0 if one more in the minute keeps within the limit. Else it returns the instant
-// (Unix milliseconds) from which on one more would.
-func (r *ring) wait(minute, limit int64) int64 {
-	used := int64(0)
+// used returns the count of the hour that a minute ends.
+func (r *ring) used(minute int64) (used int64) {
 	for m := minute - windowSize + 1; m <= minute; m++ {
 		used += r.at(m)
 	}
+	return used
+}
+
+// wait returns 0 if one more in the minute keeps within the limit. Else it returns the instant
+// (Unix milliseconds) from which on one more would.
+func (r *ring) wait(minute, limit int64) int64 {
+	used := r.used(minute)
 	if used < limit {
 		return 0
 	}

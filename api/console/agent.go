@@ -1,8 +1,10 @@
 package console
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"recoveryledger/api"
 	"recoveryledger/api/view"
@@ -24,11 +26,21 @@ func (k *Console) agents(q *http.Request) (*page, error) {
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
 		var next *api.AgentsQuery
-		if body.Rows, next = view.Agents(state, &api.AgentsQuery{After: after, Counts: true, Limit: rows}); next != nil {
+		if body.Rows, next = view.Agents(state, &api.AgentsQuery{After: after, Counts: true, Limit: rows}, at.Now); next != nil {
 			body.More = k.link("/agents") + "?after=" + url.QueryEscape(string(next.After))
 		}
 	})
 	return p, nil
+}
+
+// counting is how many keys count.
+func counting(keys []api.Key) (count int) {
+	for i := range keys {
+		if keys[i].Revoked == nil {
+			count++
+		}
+	}
+	return count
 }
 
 // agentPage is what the log says of a principal.
@@ -37,8 +49,23 @@ type agentPage struct {
 	Agent    api.Agent
 	Known    bool // whether it wrote an entry
 	api.History
-	Commands []api.Command // what it has to undo
+	Counts   api.AgentCounts
+	Commands []command  // what it has to undo
+	Tasks    []api.Task // that it holds, the newest first
+	More     bool       // whether there may be further ones
 	Older    string
+}
+
+// command is what an agent has to undo, and how to get the proof of that.
+type command struct {
+	api.Command
+	Fetch, Verify string
+}
+
+// newCommand says how to fetch and verify the bundle of an agent's command.
+func newCommand(c api.Command, agent entry.Principal) command {
+	file := fmt.Sprintf("bundle-%d.json", c.Incident)
+	return command{c, fmt.Sprintf("arl incident bundle %d --agent %s > %s", c.Incident, Quoted(string(agent)), file), "arl verify " + file}
 }
 
 // agent is GET /agents/{id}.
@@ -58,7 +85,14 @@ func (k *Console) agent(q *http.Request) (*page, error) {
 		if body.History, next, body.Known = state.History(id, older, rows); next != 0 {
 			body.Older = k.link("/agents", id) + "?before=" + decimal(next)
 		}
-		body.Commands = state.Commands(id)
+		for _, c := range state.Commands(id) {
+			body.Commands = append(body.Commands, newCommand(c, id))
+		}
+		body.Counts = state.AgentCounts(id, at.Now)
+		var more *api.TaskQuery
+		body.Tasks, more = view.Tasks(state, &k.rules, &api.TaskQuery{State: api.StateOpen, Agent: id, Limit: rows}, at.Now)
+		body.Tasks = slices.DeleteFunc(body.Tasks, func(t api.Task) bool { return !t.State.Held() })
+		body.More = more != nil
 	})
 	if !body.Enrolled && !body.Known {
 		return nil, entry.Refuse(entry.NotFound, "agent", "%.140q is not in the log", id).WithRemedy("the page of agents lists every enrolled principal")

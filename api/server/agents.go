@@ -15,7 +15,7 @@ func (s *Server) getAgents(_ context.Context, r *request) (*api.Agents, error) {
 	s.coord.Read(func(state *coord.State) {
 		page.Size = state.Size()
 		var next *api.AgentsQuery
-		if page.Agents, next = view.Agents(state, queryOf[api.AgentsQuery](r)); next != nil {
+		if page.Agents, next = view.Agents(state, queryOf[api.AgentsQuery](r), s.log.Now()); next != nil {
 			page.Next = api.URL(api.PathAgents, next)
 		}
 	})

@@ -119,7 +119,7 @@ func Tasks(s *coord.State, rules *coord.Rules, q *api.TaskQuery, now int64) (fou
 
 // Agents returns a page of the principals that a query asks for, by name, and the query of the next
 // page; nil: it is the last page.
-func Agents(s *coord.State, q *api.AgentsQuery) (found []api.Agent, next *api.AgentsQuery) {
+func Agents(s *coord.State, q *api.AgentsQuery, now int64) (found []api.Agent, next *api.AgentsQuery) {
 	found = []api.Agent{} // not nil: an empty list in JSON
 	for _, info := range s.Chain().Agents() {
 		if info.Principal <= q.After || q.Domain != "" && info.Domain != q.Domain {
@@ -132,7 +132,7 @@ func Agents(s *coord.State, q *api.AgentsQuery) (found []api.Agent, next *api.Ag
 		}
 		agent := api.NewAgent(&info)
 		if q.Counts {
-			counts := s.AgentCounts(info.Principal)
+			counts := s.AgentCounts(info.Principal, now)
 			agent.Counts = &counts
 		}
 		found = append(found, agent)

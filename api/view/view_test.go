@@ -189,10 +189,11 @@ func TestAgents(t *testing.T) {
 	}
 	names := ""
 	for q := (&api.AgentsQuery{Counts: true, Limit: 2}); q != nil; {
-		found, next := view.Agents(l.State, q)
+		found, next := view.Agents(l.State, q, l.At)
 		for _, a := range found {
 			names += string(a.Principal) + " "
-			if a.Principal == "a" && *a.Counts != (api.AgentCounts{Memberships: 1, Last: last}) || a.Principal == "p" && *a.Counts != (api.AgentCounts{}) {
+			if a.Principal == "a" && *a.Counts != (api.AgentCounts{Memberships: 1, Last: last, SignalLimit: 3600, SignalsLeft: 3599}) ||
+				a.Principal == "p" && *a.Counts != (api.AgentCounts{SignalLimit: 3600, SignalsLeft: 3600}) {
 				t.Errorf("%s: %+v", a.Principal, *a.Counts)
 			}
 		}
@@ -201,7 +202,7 @@ func TestAgents(t *testing.T) {
 	if names != "a b c k o p root " && names != "a b c k o p " {
 		t.Errorf("agents %s", names)
 	}
-	if found, _ := view.Agents(l.State, &api.AgentsQuery{Limit: 1}); found[0].Counts != nil {
+	if found, _ := view.Agents(l.State, &api.AgentsQuery{Limit: 1}, l.At); found[0].Counts != nil {
 		t.Error("counts that nobody asked for")
 	}
 }
@@ -232,7 +233,7 @@ func TestEntries(t *testing.T) {
 	if err := errors.Join(l.State.Snapshot(kept), restored.Restore(kept)); err != nil {
 		t.Fatal(err)
 	}
-	if got := restored.IncidentEntries(id); !slices.Equal(got, want) || restored.AgentCounts("c") != l.State.AgentCounts("c") {
+	if got := restored.IncidentEntries(id); !slices.Equal(got, want) || restored.AgentCounts("c", l.At) != l.State.AgentCounts("c", l.At) {
 		t.Errorf("entries after a restore: %v", got)
 	}
 	l.Outcome(id, "b#note", entry.ResultFailed)
