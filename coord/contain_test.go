@@ -49,7 +49,7 @@ func TestDefaultsFenceSeveralDomains(t *testing.T) {
 		for _, parent := range []entry.Ref{"a#bad", "z#on-top"} {
 			w.refuse(w.sign(w.exec("b", "next", parent)), entry.FencedDependency, "parents[0].exec")
 		}
-		if v, _ := w.state.Incident(id, w.at); v.NotFenced != "" || v.Fence == nil || v.Fence.Members != 2 || w.state.NotFenced(w.at) != 0 {
+		if v, _ := w.state.Incident(id, w.at); v.NotFenced != "" || v.Fence == nil || v.Fence.Members != 2 || w.state.Census(w.at).NotFenced != 0 {
 			t.Errorf("%s: %+v", name, v)
 		}
 		w.put(w.answer("p1", id, "approve"))
@@ -99,7 +99,7 @@ func TestNotFencedIsSaid(t *testing.T) {
 	}
 	w.next()
 	w.is(id, Escalated)
-	if v, _ := w.state.Incident(id, w.at); v.NotFenced != why || v.Fence != nil || w.state.NotFenced(w.at) != 1 {
+	if v, _ := w.state.Incident(id, w.at); v.NotFenced != why || v.Fence != nil || w.state.Census(w.at).NotFenced != 1 {
 		t.Errorf("%+v", v)
 	}
 	w.put(w.exec("b", "next", "a#bad"))

@@ -37,17 +37,6 @@ func (s *State) notFenced(inc *incident, now int64) string {
 	return fmt.Sprintf("the fence of entry %d has ended", inc.hold.index)
 }
 
-// NotFenced returns how many incidents wait for a decision while other agents may build on
-// executions that may be undone.
-func (s *State) NotFenced(now int64) (count int) {
-	for number := range s.open {
-		if s.notFenced(s.incidents[number], now) != "" {
-			count++
-		}
-	}
-	return count
-}
-
 // fence is what keeps other agents from building on an execution or a line.
 type fence struct {
 	inc     *incident

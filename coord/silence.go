@@ -110,18 +110,6 @@ func (s *State) checkUnjudged(d *decisionOf, remedy string) error {
 	return nil
 }
 
-// IncidentCounts returns the number of incidents in each state. unacknowledged is the number of
-// incidents with a missed answer that no person has acknowledged. now is in Unix milliseconds.
-func (s *State) IncidentCounts(now int64) (states map[IncidentState]int, unacknowledged int) {
-	states = map[IncidentState]int{}
-	for _, inc := range s.incidents {
-		if states[inc.state]++; s.missedAnswerOf(inc, now).isOpen() {
-			unacknowledged++
-		}
-	}
-	return states, unacknowledged
-}
-
 // Silence reports that the coordinator goes on because no approver answered in time.
 type Silence struct {
 	Incident uint64 // its id

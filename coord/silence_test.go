@@ -20,8 +20,8 @@ func TestSilenceIsAcknowledged(t *testing.T) {
 		if h, _, _ := w.state.History("a", 0, 1); !h.Signals[0].Silence || h.Signals[0].Disposition != entry.Inconclusive {
 			t.Errorf("history %+v", h)
 		}
-		if states, waiting := w.state.IncidentCounts(w.at); states[Dismissed] != 1 || waiting != 1 {
-			t.Errorf("%v, %d wait", states, waiting)
+		if c := w.state.Census(w.at); c.States[Dismissed] != 1 || c.Unacknowledged != 1 {
+			t.Errorf("%+v", c)
 		}
 		if todo, _ := w.state.Next(w.at); len(todo) != 0 {
 			t.Errorf("the coordinator would write %d entries more", len(todo))
@@ -34,7 +34,7 @@ func TestSilenceIsAcknowledged(t *testing.T) {
 		if h, _, _ := w.state.History("a", 0, 1); h.Judged != 1 || h.Signals[0].Disposed != v.Recorded {
 			t.Errorf("history %+v", h)
 		}
-		if _, waiting := w.state.IncidentCounts(w.at); waiting != 0 {
+		if waiting := w.state.Census(w.at).Unacknowledged; waiting != 0 {
 			t.Errorf("%d wait", waiting)
 		}
 		w.checkAll()
@@ -103,7 +103,7 @@ func (w *world) lapsed(id, proposal, acknowledged uint64) IncidentView {
 	if waits {
 		waiting = 1
 	}
-	_, count := w.state.IncidentCounts(w.at)
+	count := w.state.Census(w.at).Unacknowledged
 	said := v.Lapsed != nil && v.Lapsed.Proposal == proposal && v.Lapsed.Acknowledged == acknowledged
 	if v.Silence || said != (proposal != 0) || (v.Lapsed == nil) != (proposal == 0) || v.Unacknowledged() != waits || count != waiting {
 		w.t.Fatalf("lapsed %+v, %d counted, want proposal %d acknowledged by %d", v.Lapsed, count, proposal, acknowledged)

@@ -40,8 +40,8 @@ func (k *Console) health(*http.Request) (*page, error) {
 		for i := range agents {
 			body.count(&agents[i])
 		}
-		body.NotFenced = state.NotFenced(at.Now)
-		_, body.Unseen = state.IncidentCounts(at.Now)
+		census := state.Census(at.Now)
+		body.NotFenced, body.Unseen = census.NotFenced, census.Unacknowledged
 		counts := state.TaskCounts()
 		for _, name := range entry.TaskStates() {
 			if n := counts[name]; n > 0 {

@@ -101,10 +101,10 @@ func (b *overviewPage) addIncidents(state *coord.State, now int64) {
 			b.Progress = append(b.Progress, newIncidentRow(v))
 		}
 	}
-	counts, _ := state.IncidentCounts(now)
+	counts := state.Census(now).States
 	for _, name := range api.IncidentStates() {
 		for s, count := range counts {
-			if s.String() == name && !s.Open() && count > 0 {
+			if s := coord.IncidentState(s); s.String() == name && !s.Open() && count > 0 {
 				b.Over = append(b.Over, stateCount{name, count})
 			}
 		}

@@ -22,8 +22,8 @@ func (s *Server) getCommands(ctx context.Context, r *request) (*api.Commands, er
 		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and waiting requests are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
 	} else if q.Wait > 0 {
 		defer s.streams.give(client, 1)
-		s.metrics.streams.Inc()
-		defer s.metrics.streams.Dec()
+		s.metrics.Streams().Inc()
+		defer s.metrics.Streams().Dec()
 	}
 	ctx, cancel := s.untilDrained(ctx)
 	defer cancel()

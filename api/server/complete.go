@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/go-json-experiment/json"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"recoveryledger/api"
 	"recoveryledger/coord"
@@ -137,21 +136,4 @@ func (s *Server) indexStatus() *api.IndexStatus {
 	}
 	status := api.IndexStatus(s.cfg.Index.Status())
 	return &status
-}
-
-// watchIndex adds metrics that show how far the index is at the time of reading.
-func (m *Metrics) watchIndex(x *complete.Index) {
-	gauge := func(name, help string, value func(complete.Status) uint64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value(x.Status())) })
-	}
-	m.registry.MustRegister(
-		gauge("arl_index_size", "Entries that the newest index entry covers.", func(s complete.Status) uint64 { return s.Size }),
-		gauge("arl_index_lag", "Entries that no index entry covers.", func(s complete.Status) uint64 { return s.Lag }),
-		gauge("arl_index_subjects", "Subjects in the index.", func(s complete.Status) uint64 { return s.Subjects }),
-		gauge("arl_index_stopped", "1 if the index has stopped; the ledger's log says why.", func(s complete.Status) uint64 {
-			if s.Stopped != "" {
-				return 1
-			}
-			return 0
-		}))
 }

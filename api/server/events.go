@@ -41,8 +41,8 @@ func (s *Server) streaming(stream echo.HandlerFunc) echo.HandlerFunc {
 			return entry.Refuse(entry.RateLimited, "", "%d event streams are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
 		}
 		defer s.streams.give(client, 1)
-		s.metrics.streams.Inc()
-		defer s.metrics.streams.Dec()
+		s.metrics.Streams().Inc()
+		defer s.metrics.Streams().Dec()
 		ctx, cancel := s.untilDrained(c.Request().Context())
 		defer cancel()
 		if isHead(c.Request()) {

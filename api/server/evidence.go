@@ -18,6 +18,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
+	"recoveryledger/api/metrics"
 	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -172,6 +173,7 @@ func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Ref
 	case err != nil:
 		level = slog.LevelError
 	case kept:
+		s.metrics.Violated(metrics.Equivocated)
 		write = s.record // the limits of the file bound these records
 	}
 	write(c, sample{message: "equivocation", name: string(refused.Problem), level: level}, func() []slog.Attr {

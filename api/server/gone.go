@@ -77,7 +77,7 @@ func (s *Server) countGone(c echo.Context, w *watched) {
 	if w.lost == nil || c.Path() == api.PathEvents {
 		return
 	}
-	s.metrics.gone.Inc()
+	s.metrics.Gone()
 	if !c.Response().Committed {
 		c.Response().Status = statusGone
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"recoveryledger/api"
+	"recoveryledger/api/metrics"
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
@@ -38,7 +39,7 @@ type node struct {
 	log     *ledger.Log
 	coord   *coordinator.Replica
 	keys    *keys.Ledger
-	metrics *server.Metrics
+	metrics *metrics.Metrics
 	disk    *disk
 	clock   atomic.Int64  // nanoseconds that the wall clock is off
 	skew    time.Duration // by which all lives in another time
@@ -103,7 +104,7 @@ func newNode(tb testing.TB, fs vfs.FS, dir string, change func(*server.Config)) 
 // newNodeAt is newNode in another time.
 func newNodeAt(tb testing.TB, fs vfs.FS, dir string, skew time.Duration, change func(*server.Config)) *node {
 	tb.Helper()
-	n := &node{t: tb, metrics: server.NewMetrics(), skew: skew}
+	n := &node{t: tb, metrics: metrics.New(), skew: skew}
 	n.startLog(fs, dir)
 	n.authority, n.agent, n.monitor = newSigner(tb), newSigner(tb), newSigner(tb)
 	n.cfg = &server.Config{

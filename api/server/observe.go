@@ -33,7 +33,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		s.countGone(c, answer)
 		route, status, took := routeOf(c), c.Response().Status, time.Since(began)
-		s.metrics.request(c.Request().Method, route, status, took)
+		s.metrics.Request(c.Request().Method, route, status, took)
 		ctx := c.Request().Context()
 		if s.cfg.Tracer != nil {
 			span := trace.SpanFromContext(ctx)

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
+	"recoveryledger/api/metrics"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 )
@@ -74,7 +75,10 @@ func (s *Server) occurred(c echo.Context, f *failure) {
 		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.FormatInt((f.RetryAfterMS+999)/1000, 10))
 	}
 	name := cmp.Or(string(f.Name()), strconv.Itoa(f.Status))
-	s.metrics.refusals.WithLabelValues(name).Inc()
+	s.metrics.Refused(name, f.Field)
+	if errors.Is(f.cause, ledger.ErrCorrupt) {
+		s.metrics.Violated(metrics.CorruptRead)
+	}
 	level := slog.LevelInfo
 	switch {
 	case f.Status == http.StatusInternalServerError:

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api"
+	"recoveryledger/api/metrics"
 	"recoveryledger/api/server"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
@@ -302,7 +303,7 @@ func TestReadyOnceTheLogIsSound(t *testing.T) {
 	})
 	must(t, err)
 	cfg := *n.cfg
-	cfg.Log, cfg.Metrics = idle, server.NewMetrics()
+	cfg.Log, cfg.Metrics = idle, metrics.New()
 	s, err := server.New(&cfg)
 	must(t, err)
 	web := httptest.NewServer(s.Handler())

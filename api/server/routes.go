@@ -25,7 +25,7 @@ type handler func(*request) error
 
 // handlers returns the handler of each route of [api.Routes] by its name.
 func (s *Server) handlers(document []byte) map[string]handler {
-	metrics, tag := s.metrics.handler(), tagOf(document)
+	metrics, tag := s.metrics.Handler(), tagOf(document)
 	return map[string]handler{
 		"submit":        s.postEntries,
 		"list":          plain(s, s.getEntries),

@@ -10,12 +10,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
+	"recoveryledger/api/metrics"
 	"recoveryledger/coord"
 )
 
 // A server whose handlers are not those of the routes does not start.
 func TestBind(t *testing.T) {
-	s := &Server{metrics: NewMetrics()}
+	s := &Server{metrics: metrics.New()}
 	want := s.handlers(nil)
 	if err := bind(echo.New(), api.Routes(), maps.Clone(want)); err != nil {
 		t.Fatal(err)

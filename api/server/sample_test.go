@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"recoveryledger/api"
+	"recoveryledger/api/metrics"
 	"recoveryledger/api/server"
 	"recoveryledger/ledger/entry"
 )
@@ -21,7 +22,7 @@ func logged(t *testing.T, log *lockedBuffer, level slog.Level) (*node, *server.S
 	t.Helper()
 	n := start(t, nil)
 	cfg := *n.cfg
-	cfg.Metrics, cfg.Rate, cfg.Logger = server.NewMetrics(), -1, slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: level}))
+	cfg.Metrics, cfg.Rate, cfg.Logger = metrics.New(), -1, slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: level}))
 	s, err := server.New(&cfg)
 	must(t, err)
 	web := httptest.NewServer(s.Handler())

@@ -31,6 +31,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"recoveryledger/api"
+	"recoveryledger/api/metrics"
 	assemble "recoveryledger/coord/bundle"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
@@ -72,7 +73,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Metrics counts requests, and commits if its Commit is the ledger's
 	// Observe. Nil: new ones.
-	Metrics *Metrics
+	Metrics *metrics.Metrics
 	// Tracer makes a span of every request. Nil: no traces.
 	Tracer trace.TracerProvider
 	// TLS, from [LoadTLS], encrypts. With client certificates it also admits clients. Nil:
@@ -124,7 +125,7 @@ func (c *Config) withDefaults() (*Config, error) {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
 	if d.Metrics == nil {
-		d.Metrics = NewMetrics()
+		d.Metrics = metrics.New()
 	}
 	if d.Version == "" {
 		d.Version = "devel"
@@ -154,7 +155,7 @@ type Server struct {
 	cfg     *Config
 	log     *ledger.Log
 	coord   *coordinator.Replica
-	metrics *Metrics
+	metrics *metrics.Metrics
 	router  *echo.Echo
 	handler http.Handler // router, and what is around it
 	buffers sync.Pool    // of *[]byte
@@ -195,14 +196,14 @@ func New(c *Config) (*Server, error) {
 	}
 	s.plans <- &computed{}
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
-	s.metrics.watch(s.coord, s.log.Now)
+	s.metrics.Ledger(s.log, s.coord, time.Now)
+	s.metrics.Lanes(s.lanes.State)
 	if cfg.Index != nil {
-		s.metrics.watchIndex(cfg.Index)
+		s.metrics.Index(cfg.Index)
 	}
 	if cfg.Witnesses != nil {
-		s.metrics.watchWitnesses(cfg.Witnesses, time.Now)
+		s.metrics.Witnesses(cfg.Witnesses, time.Now)
 	}
-	s.metrics.size.Set(float64(s.log.Head().Size))
 	return s, s.routes()
 }
 
@@ -224,7 +225,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		h.TLSConfig = s.cfg.TLS.config()
 	}
 	most := int64(s.cfg.Connections)
-	listener = &bounded{listener, newBudget(most, max(1, most/2)), s.metrics.connections, s.metrics.closed}
+	listener = &bounded{listener, newBudget(most, max(1, most/2)), s.metrics.Connections(), s.metrics.ConnectionsRefused()}
 	counting, counted := context.WithCancel(ctx)
 	defer func() { counted(); s.samples.flush(time.Now()) }()
 	go s.samples.run(counting)

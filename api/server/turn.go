@@ -1,8 +1,12 @@
 package server
 
 import (
+	"slices"
+	"time"
+
 	"github.com/labstack/echo/v4"
 
+	"recoveryledger/api/metrics"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 )
@@ -49,7 +53,9 @@ func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, 
 			return nil, err
 		}
 	}
+	began := time.Now()
 	answer, err := t.server.log.Submit(c.Request().Context(), entries...)
+	t.server.metrics.Submitted(outcomeOf(answer, err), time.Since(began))
 	if err != nil {
 		return nil, err
 	}
@@ -66,4 +72,17 @@ func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, 
 		}
 	}
 	return answer, nil
+}
+
+// outcomeOf returns how a submission ended, for the metrics.
+func outcomeOf(answer *ledger.Answer, err error) string {
+	switch {
+	case err != nil:
+		return metrics.FailedSubmission
+	case answer.Refused != nil:
+		return metrics.Refused
+	case slices.ContainsFunc(answer.Registered, func(r ledger.Registration) bool { return !r.Duplicate }):
+		return metrics.Registered
+	}
+	return metrics.Known
 }

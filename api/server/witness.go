@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"recoveryledger/api"
 	"recoveryledger/coord"
@@ -252,29 +251,4 @@ func (s *Server) tryWitnesses(ctx context.Context, e *entry.Entry) error {
 			WithRemedy("give the origin and the verifier key of this ledger to the operators of the witnesses (arl log head prints them), and apply the policy when they answer")
 	}
 	return nil
-}
-
-// watchWitnesses adds metrics that show the progress of the witnesses at the time of reading.
-func (m *Metrics) watchWitnesses(r *witness.Rounds, now func() time.Time) {
-	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_witnessed_size", Help: "Entries below the newest tree head that the quorum of witnesses has cosigned."},
-			func() float64 { head, _, _ := r.Witnessed(); return float64(head.Size) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_witnessed_age_seconds",
-			Help: "Age of the quorum's cosignatures on that head; 0 if the policy names no witnesses, the age of 1970 if they have cosigned nothing."},
-			func() float64 {
-				_, since, named := r.Witnessed()
-				if !named {
-					return 0
-				}
-				return now().Sub(time.Unix(since, 0)).Seconds()
-			}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "arl_witnesses_failing", Help: "Witnesses of the policy in force whose newest answer is no cosignature."},
-			func() (n float64) {
-				for _, state := range r.States() {
-					if state.Failed != "" && !state.Former {
-						n++
-					}
-				}
-				return n
-			}))
 }

@@ -16,6 +16,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
+	"recoveryledger/api/metrics"
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/ledger"
@@ -97,7 +98,7 @@ func watch(tb testing.TB, p *panel, wait, every time.Duration) *watched {
 		}
 	})
 	w.cfg.Witnesses, w.cfg.WitnessWait = rounds, wait
-	w.cfg.Metrics = server.NewMetrics()
+	w.cfg.Metrics = metrics.New()
 	w.metrics = w.cfg.Metrics
 	s, err := server.New(w.cfg)
 	must(tb, err)

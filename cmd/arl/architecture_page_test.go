@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -58,5 +59,33 @@ func TestArchitectureFlows(t *testing.T) {
 				t.Errorf("docs/architecture.md: %s: %s links to %s", flow, l[1], l[2])
 			}
 		}
+	}
+}
+
+// TestTracked makes a repository with files of who works in it beside its own,
+// at its top and below.
+func TestTracked(t *testing.T) {
+	dir := t.TempDir()
+	for _, file := range []string{"go.mod", "a/a.go", "a/old.go", "agent.key", "data/db/000001.go", "a/receipt.json", "bin/tools/go/x.go"} {
+		path := filepath.Join(dir, filepath.FromSlash(file))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, {"add", "go.mod", "a/a.go", "a/old.go"}} {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v\n%s", args, err, out)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "a", "old.go")); err != nil {
+		t.Fatal(err)
+	}
+	if got := tracked(t, dir); !slices.Equal(got, []string{"a/a.go", "go.mod"}) {
+		t.Errorf("%v", got)
 	}
 }

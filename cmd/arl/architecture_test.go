@@ -119,6 +119,12 @@ api/client/agent ← cmd/arl/glossary
 coord ← coord/policyfile ← cmd/arl
 cmd/arl/trust ← cmd/arl/node ← cmd/arl
 api/server ← cmd/arl/node
+coord/coordinator ← api/metrics ← api/server
+ledger/complete ← api/metrics
+ledger ← api/metrics
+ledger/witness ← api/metrics
+api/metrics ← cmd/arl/operations ← cmd/arl
+cmd/arl/terminal ← cmd/arl/operations
 coord ← cmd/arl/node
 api/worker ← cmd/arl/exit ← cmd/arl/trust ← cmd/arl
 ledger ← cmd/arl/exit
@@ -329,34 +335,6 @@ func tracked(t *testing.T, dir string, options ...string) (files []string) {
 		t.Fatal(err)
 	}
 	return files
-}
-
-// TestTracked makes a repository with files of who works in it beside its own,
-// at its top and below.
-func TestTracked(t *testing.T) {
-	dir := t.TempDir()
-	for _, file := range []string{"go.mod", "a/a.go", "a/old.go", "agent.key", "data/db/000001.go", "a/receipt.json", "bin/tools/go/x.go"} {
-		path := filepath.Join(dir, filepath.FromSlash(file))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, args := range [][]string{{"init", "--quiet"}, {"add", "go.mod", "a/a.go", "a/old.go"}} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", args, err, out)
-		}
-	}
-	if err := os.Remove(filepath.Join(dir, "a", "old.go")); err != nil {
-		t.Fatal(err)
-	}
-	if got := tracked(t, dir); !slices.Equal(got, []string{"a/a.go", "go.mod"}) {
-		t.Errorf("%v", got)
-	}
 }
 
 // mayImport turns lines of arrows into the set of packages that each package

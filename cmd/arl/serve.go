@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/trace"
 
+	"recoveryledger/api/metrics"
 	"recoveryledger/api/server"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/listen"
@@ -106,11 +107,11 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	ctx, release := e.alive.Hangup(ctx, e.tls)
 	defer release()
 	e.alive.Opening()
-	metrics := server.NewMetrics()
+	counts := metrics.New()
 	n, err := node.Open(node.Options{
 		Dir: o.data, Origin: o.origin, Create: true, Serves: true, Decides: !o.acceptNoCoordinator, Index: o.index, Anchor: o.anchor,
 		AcceptAnchor: o.acceptAnchor, AcceptClock: o.acceptClock,
-		Reserve: o.reserveBytes(), Logger: logger, Observe: metrics.Commit, Machine: a.trust(),
+		Reserve: o.reserveBytes(), Logger: logger, Observe: counts.Commit, Machine: a.trust(),
 		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt)),
 		Fatal: e.alive.Fatal,
 	})
@@ -128,13 +129,16 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 			return errors.Join(err, n.Log.Close(), e.listener.Close())
 		}
 	}
-	metrics.Opened(n.Log)
+	counts.Opened(n.Log)
+	counts.Disk(n.Database(), o.reserveBytes())
+	counts.Anchor(n.Anchor, n.Log, n.Origin)
+	counts.Build(version, thisBuild().Revision)
 	e.alive.Start(n)
 	if o.acceptNoCoordinator {
 		logger.Warn("NOTHING IS DECIDED: enrol a key for the coordinator and start again without --accept-no-coordinator")
 	}
 	why, err := n.Run(ctx, !o.acceptNoCoordinator, func(ctx context.Context) error {
-		return a.serveNode(ctx, o, n, e, &server.Config{Metrics: metrics, Witnesses: rounds})
+		return a.serveNode(ctx, o, n, e, &server.Config{Metrics: counts, Witnesses: rounds})
 	})
 	e.alive.Stop(n, why, err)
 	return err
@@ -196,6 +200,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	var conflict error
 	beside.Go(func() {
 		if conflict = n.Witness(ctx, config.Witnesses); conflict != nil {
+			config.Metrics.Violated(metrics.Forked)
 			fail(conflict)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"recoveryledger/cmd/arl/operations"
 	"recoveryledger/cmd/arl/terminal"
 
 	"github.com/spf13/cobra"
@@ -29,6 +30,16 @@ func (a *app) versionCommand() *cobra.Command {
 			return a.PrintObject(v, terminal.Field{"version", v.Version},
 				terminal.Field{"revision", cmp.Or(v.Revision, "unknown: built without make, and without version control")}, terminal.Field{"go", v.Go}, terminal.Field{"platform", v.Platform})
 		},
+	}
+}
+
+func (a *app) metricsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "metrics",
+		Short:   "List the metrics of a ledger",
+		Example: "  arl metrics --output json",
+		Args:    cobra.NoArgs,
+		RunE:    func(*cobra.Command, []string) error { return operations.PrintMetrics(&a.Terminal) },
 	}
 }
 

@@ -87,8 +87,7 @@ func (s *site) dismiss() (fenced int) {
 
 // count returns how many incidents there are.
 func count(s *coord.State) (n int) {
-	states, _ := s.IncidentCounts(0)
-	for _, some := range states {
+	for _, some := range s.Census(0).States {
 		n += some
 	}
 	return n

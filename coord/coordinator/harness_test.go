@@ -172,9 +172,8 @@ func problemOf(r *entry.Refusal) entry.Problem {
 
 // open returns how many incidents are not over.
 func open(s *coord.State) (n int) {
-	states, _ := s.IncidentCounts(0)
-	for state, some := range states {
-		if state.Open() {
+	for state, some := range s.Census(0).States {
+		if coord.IncidentState(state).Open() {
 			n += some
 		}
 	}

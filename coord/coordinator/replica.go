@@ -34,8 +34,9 @@ type Replica struct {
 	// there. The goroutine that orders entries owns it.
 	fresh []entry.Registered
 
-	leases *Leases
-	rules  coord.Rules
+	leases  *Leases
+	rules   coord.Rules
+	watcher atomic.Pointer[Watcher]
 
 	// behind holds the committed entries that reader has not taken up yet.
 	queue  sync.Mutex
@@ -70,6 +71,22 @@ func New(origin string, check coord.SignatureCheck) *Replica {
 // NoReaders says that Read and Frozen will not be called. The replica then keeps no second
 // state. NoReaders must be called before Committed.
 func (c *Replica) NoReaders() { c.unread = true }
+
+// Watcher is told of an entry that is durable. The state has that entry, and may have later ones.
+// The goroutine that orders entries calls it, so it must not wait, and must change neither.
+type Watcher func(s *coord.State, e *entry.Registered)
+
+// Watch has watcher told of every entry that is committed from now on, in log order. A second call
+// replaces the watcher.
+func (c *Replica) Watch(watcher Watcher) { c.watcher.Store(&watcher) }
+
+// Behind returns how many committed entries the state that serves reads has not taken up. Reads
+// take them up first.
+func (c *Replica) Behind() int {
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	return len(c.behind)
+}
 
 // NewFold returns a fold of the empty log. The first fold that it returns admits entries:
 // the replica shows the state of that fold to readers after each call of Committed. The replica
@@ -111,8 +128,12 @@ func (c *Replica) Committed(head verify.SignedHead) {
 		c.leases.begin(c.state)
 		c.follow()
 	}
+	watcher := c.watcher.Load()
 	for i := range c.fresh {
 		c.leases.follow(c.state, c.fresh[i].Entry)
+		if watcher != nil {
+			(*watcher)(c.state, &c.fresh[i])
+		}
 	}
 	c.queue.Lock()
 	c.behind, c.newest = append(c.behind, c.fresh...), next

@@ -222,6 +222,7 @@ func (r *Rounds) add(rd *round, w party, answer string, took time.Duration) erro
 		state.Size, state.At = rd.head.Size, at
 	}
 	state.Failed, state.Took, state.refuses = "", took, false
+	state.Cosigned++
 	if signed := replace(rd.note, good); len(signed) <= verify.MaxNote-noteRoom { // else there are enough of them
 		rd.note = signed
 	}
@@ -271,5 +272,6 @@ func (r *Rounds) fail(w party, err error) {
 			r.cfg.Logger.Warn("a witness does not cosign", "witness", w.Name, "url", w.URL, "former", w.former, "error", err.Error())
 		}
 		state.Failed = err.Error()
+		state.Failures++
 	}
 }

@@ -151,6 +151,9 @@ type State struct {
 	Former bool          `json:"former" doc:"whether only an earlier policy names the witness"`
 	Took   time.Duration `json:"-"` // round trip of the newest answer
 
+	Cosigned uint64 `json:"-"` // cosignatures since the start
+	Failures uint64 `json:"-"` // other answers since the start, absent ones among them
+
 	refuses bool // whether it says, without showing it, that the log is not the one that it knows
 }
 

@@ -1,0 +1,240 @@
+// Package metrics has the metrics of a ledger: [Catalogue] says what they are, and [Metrics] counts
+// them for one ledger. A metric that the catalogue does not have cannot be counted.
+//
+// Names follow Prometheus and OpenMetrics: the unit stands in the name, and a counter ends in
+// _total. The values of every label are bounded, so that no client can make the number of series
+// grow. No label names an agent, because agents come and go by the thousand.
+package metrics
+
+import (
+	"slices"
+
+	"recoveryledger/api"
+	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
+)
+
+// Type is the type of a metric, by the name that Prometheus gives it.
+type Type string
+
+// The types.
+const (
+	Counter   Type = "counter"   // since the start of the process, unless the meaning says otherwise
+	Gauge     Type = "gauge"     // at the time of reading
+	Histogram Type = "histogram" // since the start of the process
+)
+
+// Label is a label of a metric.
+type Label struct {
+	Name string `json:"name"`
+	// Bound says which values the label can have.
+	Bound string `json:"bound"`
+	// Values are the values, if they are fixed.
+	Values []string `json:"values,omitempty"`
+}
+
+// Metric is an entry of the catalogue.
+type Metric struct {
+	Name    string  `json:"name"`
+	Type    Type    `json:"type"`
+	Unit    string  `json:"unit"` // of its values; empty: a count of what the meaning names
+	Labels  []Label `json:"labels"`
+	Meaning string  `json:"meaning"`
+
+	group   string    // of the document
+	buckets []float64 // of a histogram
+	pulled  bool      // whether its value is asked for at the time of reading
+}
+
+// Other is the value of a label that stands for every value outside of the label's bound.
+const Other = "other"
+
+// Catalogue returns all metrics in the order of the document.
+func Catalogue() []Metric {
+	return slices.Concat(ofEntries(), ofLog(), ofIncidents(), ofRecovery(), ofTasks(), ofInvariants(), ofHTTP(), ofProcess())
+}
+
+// texts returns values as strings.
+func texts[T ~string](values []T) (list []string) {
+	for _, v := range values {
+		list = append(list, string(v))
+	}
+	return list
+}
+
+// label returns a label with fixed values.
+func label(name, bound string, values ...string) Label { return Label{name, bound, values} }
+
+// group gives every metric its group.
+func group(name string, list ...Metric) []Metric {
+	for i := range list {
+		list[i].group = name
+		if list[i].Labels == nil {
+			list[i].Labels = []Label{}
+		}
+	}
+	return list
+}
+
+func ofEntries() []Metric {
+	return group("Entries",
+		Metric{Name: "arl_entries_total", Type: Counter, Labels: []Label{label("kind", "the kinds of entry", texts(entry.Kinds())...)},
+			Meaning: "Entries added to the log."},
+		Metric{Name: "arl_refusals_total", Type: Counter, Labels: []Label{label("problem", "the problem types, or an HTTP status where there is none")},
+			Meaning: "Requests refused."},
+		Metric{Name: "arl_submission_seconds", Type: Histogram, Unit: "seconds", Labels: []Label{label("outcome", "how submissions end", outcomes...)},
+			buckets: []float64{0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10},
+			Meaning: "Time in which the ledger checks, orders and makes durable what one request submits. known: all entries were there already. failed: the ledger could not answer."},
+		Metric{Name: "arl_commit_seconds", Type: Histogram, Unit: "seconds", buckets: []float64{0.00005, 0.00015, 0.00045, 0.00135, 0.00405, 0.01215, 0.03645, 0.10935, 0.32805, 0.98415, 2.95245},
+			Meaning: "Time of a commit's write and sync."},
+		Metric{Name: "arl_commit_entries", Type: Histogram, buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096},
+			Meaning: "Entries made durable by one commit."},
+		Metric{Name: "arl_lanes_narrow", Type: Gauge, pulled: true,
+			Meaning: "Clients that wait for each other, because too many of their entries were refused."},
+		Metric{Name: "arl_lanes_waiting", Type: Gauge, pulled: true, Meaning: "Requests of these clients that are under way or wait."})
+}
+
+// outcomes are how a submission ends.
+var outcomes = []string{Registered, Known, Refused, FailedSubmission}
+
+// How a submission ends.
+const (
+	Registered       = "registered"
+	Known            = "known"
+	Refused          = "refused"
+	FailedSubmission = "failed"
+)
+
+func ofLog() []Metric {
+	return group("The log",
+		Metric{Name: "arl_log_size", Type: Gauge, pulled: true, Meaning: "Entries in the log."},
+		Metric{Name: "arl_log_head_age_seconds", Type: Gauge, Unit: "seconds", pulled: true, Meaning: "Age of the newest entry. It grows while nobody writes."},
+		Metric{Name: "arl_anchor_lag_entries", Type: Gauge, pulled: true, Meaning: "Entries that the anchor on the disk does not cover."},
+		Metric{Name: "arl_anchor_lag_seconds", Type: Gauge, Unit: "seconds", pulled: true,
+			Meaning: "Age of the oldest entry that the anchor on the disk does not cover; 0: it covers all."},
+		Metric{Name: "arl_fold_lag_entries", Type: Gauge, pulled: true, Meaning: "Entries that readers have not taken up. The next read takes them up."},
+		Metric{Name: "arl_snapshots_damaged_total", Type: Counter, Meaning: "Damaged snapshots of the state. The ledger rebuilt the state from the log."},
+		Metric{Name: "arl_witnessed_size", Type: Gauge, pulled: true, Meaning: "Entries below the newest tree head that the quorum of witnesses has cosigned."},
+		Metric{Name: "arl_witnessed_age_seconds", Type: Gauge, Unit: "seconds", pulled: true,
+			Meaning: "Age of the quorum's cosignatures on that head; 0 if the policy names no witnesses, the age of 1970 if they have cosigned nothing."},
+		Metric{Name: "arl_witnesses_failing", Type: Gauge, pulled: true, Meaning: "Witnesses of the policy in force whose newest answer is no cosignature."},
+		Metric{Name: "arl_cosignatures_total", Type: Counter, pulled: true, Labels: []Label{label("witness", "the names of witnesses in the policies"), label("result", "cosigned, failed", "cosigned", "failed")},
+			Meaning: "Answers of witnesses to tree heads."},
+		Metric{Name: "arl_index_size", Type: Gauge, pulled: true, Meaning: "Entries that the newest index entry covers."},
+		Metric{Name: "arl_index_lag", Type: Gauge, pulled: true, Meaning: "Entries that no index entry covers."},
+		Metric{Name: "arl_index_subjects", Type: Gauge, pulled: true, Meaning: "Subjects in the index."},
+		Metric{Name: "arl_index_stopped", Type: Gauge, pulled: true, Meaning: "1 if the index has stopped; the ledger's log says why."})
+}
+
+// spans are the buckets of the times between the steps of an incident, in seconds.
+var spans = []float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600, 14400, 86400}
+
+func ofIncidents() []Metric {
+	return group("Incidents",
+		Metric{Name: "arl_incidents", Type: Gauge, pulled: true, Labels: []Label{label("state", "the states of incidents", api.IncidentStates()...)},
+			Meaning: "Incidents by state, of the whole log."},
+		Metric{Name: "arl_incidents_opened_total", Type: Counter, Meaning: "Incidents opened."},
+		Metric{Name: "arl_incidents_ended_total", Type: Counter, Labels: []Label{label("state", "the states of incidents that are over", ended()...)},
+			Meaning: "Incidents ended, by the state in which they ended."},
+		Metric{Name: "arl_incidents_not_fenced", Type: Gauge, pulled: true, Meaning: "Incidents that wait for a decision without a fence."},
+		Metric{Name: "arl_incidents_unacknowledged", Type: Gauge, pulled: true,
+			Meaning: "Incidents with a proposal or amend that nobody answered in time and nobody acknowledged."},
+		Metric{Name: "arl_approvals_waiting", Type: Gauge, pulled: true, Meaning: "Proposals that wait for the answers of approvers."},
+		Metric{Name: "arl_approvals_oldest_seconds", Type: Gauge, Unit: "seconds", pulled: true, Meaning: "For how long the oldest of these proposals has waited; 0: none waits."},
+		Metric{Name: "arl_incident_contain_seconds", Type: Histogram, Unit: "seconds", buckets: spans, Meaning: "Time from the opening signal of an incident to each contain."},
+		Metric{Name: "arl_incident_authorize_seconds", Type: Histogram, Unit: "seconds", buckets: spans, Meaning: "Time from the opening signal of an incident to its authorize."},
+		Metric{Name: "arl_incident_record_seconds", Type: Histogram, Unit: "seconds", buckets: spans,
+			Meaning: "Time from the authorize of an incident to its record. An incident that was authorized before the start of the process is not among them."},
+		Metric{Name: "arl_plan_members", Type: Histogram, buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000}, Labels: []Label{label("act", "the acts with a plan", "contain", "escalate", "authorize", "amend")},
+			Meaning: "Members of the plans of decisions."},
+		Metric{Name: "arl_decisions_total", Type: Counter, Labels: []Label{label("act", "the acts of decisions", acts()...)}, Meaning: "Decisions about incidents."},
+		Metric{Name: "arl_escalations_total", Type: Counter, Labels: []Label{label("reason", "see below", reasons()...)},
+			Meaning: "Plans that people were asked about, by the reason why the coordinator does not decide alone."},
+		Metric{Name: "arl_approvals_total", Type: Counter, Labels: []Label{label("verdict", "the verdicts of approvers", "approve", "refuse")}, Meaning: "Answers of approvers to proposals."},
+		Metric{Name: "arl_outcomes_total", Type: Counter, Labels: []Label{label("result", "the results of members", texts(entry.Results())...)},
+			Meaning: "Outcomes that agents and the coordinator reported, corrections among them."},
+		Metric{Name: "arl_members_total", Type: Counter, Labels: []Label{label("result", "the results of members", texts(entry.Results())...)},
+			Meaning: "Members of recorded incidents, by their result in the record."},
+		Metric{Name: "arl_members_residual_total", Type: Counter, Meaning: "Members of recorded incidents that were not undone."})
+}
+
+func ofRecovery() []Metric {
+	return group("Failures and recovery",
+		Metric{Name: "arl_failures_total", Type: Counter, Labels: []Label{label("source", "what reports the failure", "signal", "task", "attempt"), label("class", "the classes of the taxonomy", entry.Classes()...),
+			{Name: "code", Bound: "the codes of the class in the taxonomy, or other"}}, Meaning: "Failures by class and code."},
+		Metric{Name: "arl_recovery_steps_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), Other)...),
+			label("result", "the results of a step, or other", append(texts(results), Other)...)}, Meaning: "Steps of recovery in the attempts that were recorded."},
+		Metric{Name: "arl_recovery_cases_total", Type: Counter, Labels: []Label{label("status", "how a case ends", "auto_recovered", "escalated", "no_failure")}, Meaning: "Cases of the attempts that were recorded."},
+		Metric{Name: "arl_cost_micro_usd_total", Type: Counter, Unit: "micro-USD", Labels: []Label{label("source", "who states the cost", "task", "attempt")},
+			Meaning: "Cost that failed claims of tasks, and steps of recovery, state."})
+}
+
+func ofTasks() []Metric {
+	return group("Tasks",
+		Metric{Name: "arl_tasks", Type: Gauge, pulled: true, Labels: []Label{label("state", "the states of tasks", texts(entry.TaskStates())...)}, Meaning: "Tasks by state, of the whole log."},
+		Metric{Name: "arl_task_operations_total", Type: Counter, Labels: []Label{label("op", "the operations on tasks", operations...)}, Meaning: "Operations on tasks."},
+		Metric{Name: "arl_task_retries_total", Type: Counter, pulled: true, Meaning: "Claims of tasks after failures, in the whole log."},
+		Metric{Name: "arl_crashes_total", Type: Counter, Labels: []Label{label("kind", "the codes of class crash, or other", append(entry.Codes("crash"), Other)...)},
+			Meaning: "Claims of tasks that ended with the process of their agent."},
+		Metric{Name: "arl_leases", Type: Gauge, pulled: true, Meaning: "Leases on tasks."},
+		Metric{Name: "arl_leases_lost_total", Type: Counter, pulled: true, Meaning: "Leases that ended without a renewal."})
+}
+
+// Invariant is a promise of the documents. Its counter must stay 0.
+type Invariant string
+
+// The invariants.
+const (
+	Forged            Invariant = "forged"
+	Equivocated       Invariant = "equivocated"
+	Forked            Invariant = "forked"
+	CorruptRead       Invariant = "corrupt_read"
+	ExecutedTwice     Invariant = "executed_twice"
+	BeyondLimits      Invariant = "beyond_limits"
+	ForbiddenRecovery Invariant = "forbidden_recovery"
+)
+
+// invariants say what the counter of each invariant counts.
+var invariants = []struct {
+	of      Invariant
+	meaning string
+}{
+	{Forged, "An entry came under a key that did not sign it. The ledger refused it."},
+	{Equivocated, "A principal signed two payloads under one id. The ledger refused the second and keeps it as evidence."},
+	{Forked, "A witness knows another history of this log. The ledger stops."},
+	{CorruptRead, "The database gave bytes that were not written. The ledger answered with an error."},
+	{ExecutedTwice, "An agent named a second idempotency key for one execution. The ledger refused it."},
+	{BeyondLimits, "A decision exceeded what its signer may decide alone. The ledger refused it."},
+	{ForbiddenRecovery, "An attempt says that a case recovered by itself, though `never_auto_recover` of the policy has its failure."},
+}
+
+func ofInvariants() []Metric {
+	var names []string
+	for _, i := range invariants {
+		names = append(names, string(i.of))
+	}
+	return group("Safety invariants",
+		Metric{Name: "arl_invariant_violations_total", Type: Counter, Labels: []Label{label("invariant", "see below", names...)},
+			Meaning: "What must never happen. Every counter must stay 0."})
+}
+
+func ofHTTP() []Metric {
+	route := Label{Name: "route", Bound: "the routes of the API, or other"}
+	return group("HTTP",
+		Metric{Name: "arl_http_requests_total", Type: Counter, Labels: []Label{label("method", "GET, POST, HEAD, or other", "GET", "POST", "HEAD", Other), route, {Name: "code", Bound: "HTTP statuses"}}, Meaning: "Requests answered."},
+		Metric{Name: "arl_http_request_seconds", Type: Histogram, Unit: "seconds", Labels: []Label{route}, buckets: []float64{0.0001, 0.0003, 0.0009, 0.0027, 0.0081, 0.0243, 0.0729, 0.2187, 0.6561, 1.9683, 5.9049},
+			Meaning: "Time from a request's header to the end of its answer."},
+		Metric{Name: "arl_clients_gone_total", Type: Counter, Meaning: "Requests whose client went away before the answer was whole."},
+		Metric{Name: "arl_event_streams", Type: Gauge, Meaning: "Event streams open."},
+		Metric{Name: "arl_connections", Type: Gauge, Meaning: "Connections open."},
+		Metric{Name: "arl_connections_refused_total", Type: Counter, Meaning: "Connections closed at once, because too many were open."})
+}
+
+func ofProcess() []Metric {
+	return group("The process",
+		Metric{Name: "arl_disk_free_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Free disk space at the database."},
+		Metric{Name: "arl_disk_reserve_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Free disk space below which entries are refused."},
+		Metric{Name: "arl_clock_offset_seconds", Type: Gauge, Unit: "seconds", pulled: true,
+			Meaning: "The wall clock minus the ledger's clock. Beyond max_step_ms of the policy the ledger refuses entries."},
+		Metric{Name: "arl_build_info", Type: Gauge, pulled: true, Labels: []Label{{Name: "version", Bound: "one"}, {Name: "revision", Bound: "one"}, {Name: "goversion", Bound: "one"}}, Meaning: "1, with the build in the labels."})
+}

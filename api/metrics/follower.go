@@ -1,0 +1,117 @@
+package metrics
+
+import (
+	"slices"
+
+	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
+)
+
+// follower counts what committed entries say. The goroutine that orders entries owns it.
+type follower struct {
+	metrics *Metrics
+	rules   *coord.Rules // of the policy in force
+
+	// authorizedAt holds the instants of the authorizes of open incidents, in Unix milliseconds.
+	authorizedAt map[uint64]int64
+}
+
+// take implements [coordinator.Watcher].
+func (f *follower) take(s *coord.State, e *entry.Registered) {
+	m := f.metrics
+	switch b := e.Body.(type) {
+	case *entry.Signal:
+		f.failed("signal", b.Class, b.Code)
+		if _, _, opened := s.Milestones(e.Index); opened {
+			m.counter("arl_incidents_opened_total").Inc()
+		}
+	case *entry.Decision:
+		f.decided(s, e, b)
+	case *entry.Approval:
+		m.counter("arl_approvals_total", b.Verdict).Inc()
+	case *entry.Outcome:
+		m.counter("arl_outcomes_total", string(b.Result)).Inc()
+	case *entry.Record:
+		f.recorded(e, b)
+	case *entry.Task:
+		f.moved(b)
+	case *entry.Attempt:
+		f.attempted(s, b)
+	}
+}
+
+func (f *follower) failed(source, class, code string) {
+	class, code = failure(class, code)
+	f.metrics.counter("arl_failures_total", source, class, code).Inc()
+}
+
+func (f *follower) decided(s *coord.State, e *entry.Registered, d *entry.Decision) {
+	m := f.metrics
+	m.counter("arl_decisions_total", string(d.Act)).Inc()
+	if d.Impact != nil {
+		m.histogram("arl_plan_members", string(d.Act)).Observe(float64(d.Impact.Members))
+	}
+	openedAt, ended, _ := s.Milestones(d.Incident)
+	since := float64(e.RegisteredAt-openedAt) / 1000
+	switch d.Act {
+	case entry.ActContain:
+		m.histogram("arl_incident_contain_seconds").Observe(since)
+	case entry.ActAuthorize:
+		m.histogram("arl_incident_authorize_seconds").Observe(since)
+		f.authorizedAt[d.Incident] = e.RegisteredAt
+	case entry.ActEscalate:
+		reason := escalatedByPeople
+		if key, ok := s.Chain().KeyInfo(e.KeyID); ok && slices.Contains(key.Roles, entry.RoleCoordinator) {
+			reason = reasonOf(d.Reason)
+		}
+		m.counter("arl_escalations_total", reason).Inc()
+	case entry.ActDeny:
+		if ended == e.Index {
+			m.counter("arl_incidents_ended_total", coord.Dismissed.String()).Inc()
+		}
+	}
+}
+
+func (f *follower) recorded(e *entry.Registered, r *entry.Record) {
+	m := f.metrics
+	m.counter("arl_incidents_ended_total", r.State).Inc()
+	for result, count := range r.Tally {
+		m.counter("arl_members_total", string(result)).Add(float64(count))
+	}
+	m.counter("arl_members_residual_total").Add(float64(r.Unresolved.Size))
+	if at, ok := f.authorizedAt[r.Incident]; ok {
+		m.histogram("arl_incident_record_seconds").Observe(float64(e.RegisteredAt-at) / 1000)
+		delete(f.authorizedAt, r.Incident)
+	}
+}
+
+func (f *follower) moved(t *entry.Task) {
+	m := f.metrics
+	m.counter("arl_task_operations_total", t.Op).Inc()
+	if t.Snapshot == nil {
+		return
+	}
+	f.failed("task", t.Snapshot.Class, t.Snapshot.Code)
+	m.counter("arl_cost_micro_usd_total", "task").Add(float64(t.Snapshot.CostMicroUSD))
+	if t.Snapshot.Class == "crash" {
+		m.counter("arl_crashes_total", within(entry.Codes("crash"), t.Snapshot.Code)).Inc()
+	}
+}
+
+func (f *follower) attempted(s *coord.State, a *entry.Attempt) {
+	m, forbidden := f.metrics, false
+	limits := f.rules.Of(s).Thresholds()
+	m.counter("arl_recovery_cases_total", a.Status).Inc()
+	for i := range a.Rungs {
+		rung := &a.Rungs[i]
+		f.failed("attempt", rung.Class, rung.Code)
+		m.counter("arl_recovery_steps_total", within(strategies, rung.Strategy), within(texts(results), rung.Result)).Inc()
+		if rung.CostMicroUSD != nil {
+			m.counter("arl_cost_micro_usd_total", "attempt").Add(float64(*rung.CostMicroUSD))
+		}
+		forbidden = forbidden || limits.Never(rung.Class, rung.Code)
+	}
+	if forbidden && a.Status == "auto_recovered" {
+		m.Violated(ForbiddenRecovery)
+	}
+}

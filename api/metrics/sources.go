@@ -1,0 +1,143 @@
+package metrics
+
+import (
+	"runtime"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
+	"recoveryledger/ledger/disk"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/fair"
+	"recoveryledger/ledger/witness"
+)
+
+// Ledger shows a log and the coordinator's replica, and counts the entries that are committed from
+// now on. Only the first call counts. now reads the wall clock.
+func (m *Metrics) Ledger(l *ledger.Log, c *coordinator.Replica, now func() time.Time) {
+	first := m.add("ledger", func(emit emit) {
+		emit("arl_log_size", float64(l.Size()))
+		emit("arl_log_head_age_seconds", age(l, l.Size()-1))
+		emit("arl_clock_offset_seconds", float64(now().UnixMilli()-l.Now())/1000)
+		emit("arl_fold_lag_entries", float64(c.Behind()))
+		readState(c, l.Now(), emit)
+		held, lost := c.Leases().Counts()
+		emit("arl_leases", float64(held))
+		emit("arl_leases_lost_total", float64(lost))
+	})
+	if first {
+		c.Watch(m.follower.take)
+	}
+}
+
+// age returns for how many seconds the entry at index has been in the log; 0: there is no such
+// entry.
+func age(l *ledger.Log, index uint64) float64 {
+	e, err := l.Entry(index)
+	if err != nil {
+		return 0 // the log is empty, or ends before the entry
+	}
+	return float64(max(0, l.Now()-e.RegisteredAt)) / 1000
+}
+
+// readState emits what follows from the fold, of one state.
+func readState(c *coordinator.Replica, now int64, emit emit) {
+	c.Read(func(s *coord.State) {
+		census := s.Census(now)
+		for i, name := range api.IncidentStates() {
+			emit("arl_incidents", float64(census.States[i]), name)
+		}
+		emit("arl_incidents_not_fenced", float64(census.NotFenced))
+		emit("arl_incidents_unacknowledged", float64(census.Unacknowledged))
+		emit("arl_approvals_waiting", float64(census.Waiting))
+		oldest := 0.0
+		if census.Waiting > 0 {
+			oldest = float64(max(0, now-census.WaitingSince)) / 1000
+		}
+		emit("arl_approvals_oldest_seconds", oldest)
+		tasks := s.TaskCounts()
+		for _, state := range entry.TaskStates() {
+			emit("arl_tasks", float64(tasks[state]), string(state))
+		}
+		emit("arl_task_retries_total", float64(s.TaskRetries()))
+	})
+}
+
+// Anchor shows the anchor file of a log.
+func (m *Metrics) Anchor(path string, l *ledger.Log, origin string) {
+	m.add("anchor", func(emit emit) {
+		head, err := ledger.Anchored(path, origin)
+		if err != nil {
+			return // an absent series is what the alert looks for
+		}
+		size := l.Size()
+		emit("arl_anchor_lag_entries", float64(size-min(size, head.Size)))
+		emit("arl_anchor_lag_seconds", age(l, head.Size))
+	})
+}
+
+// Disk shows the free space in a directory, and the reserve in bytes.
+func (m *Metrics) Disk(dir string, reserve uint64) {
+	m.add("disk", func(emit emit) {
+		emit("arl_disk_reserve_bytes", float64(reserve))
+		if free, err := disk.Free(dir); err == nil {
+			emit("arl_disk_free_bytes", float64(free))
+		}
+	})
+}
+
+// Build shows which build this is.
+func (m *Metrics) Build(version, revision string) {
+	m.add("build", func(emit emit) { emit("arl_build_info", 1, version, revision, runtime.Version()) })
+}
+
+// Lanes shows the narrow lanes of clients.
+func (m *Metrics) Lanes(state func() fair.LaneState) {
+	m.add("lanes", func(emit emit) {
+		lanes := state()
+		emit("arl_lanes_narrow", float64(lanes.Narrow))
+		emit("arl_lanes_waiting", float64(lanes.Inside))
+	})
+}
+
+// Index shows how far an index is.
+func (m *Metrics) Index(x *complete.Index) {
+	m.add("index", func(emit emit) {
+		status, stopped := x.Status(), 0.0
+		if status.Stopped != "" {
+			stopped = 1
+		}
+		emit("arl_index_size", float64(status.Size))
+		emit("arl_index_lag", float64(status.Lag))
+		emit("arl_index_subjects", float64(status.Subjects))
+		emit("arl_index_stopped", stopped)
+	})
+}
+
+// Witnesses shows the progress of the witnesses. now reads the wall clock.
+func (m *Metrics) Witnesses(r *witness.Rounds, now func() time.Time) {
+	m.add("witnesses", func(emit emit) {
+		head, since, named := r.Witnessed()
+		emit("arl_witnessed_size", float64(head.Size))
+		old, failing := 0.0, 0
+		if named {
+			old = now().Sub(time.Unix(since, 0)).Seconds()
+		}
+		emit("arl_witnessed_age_seconds", old)
+		seen := map[string]bool{} // a witness may have a former key
+		for _, state := range r.States() {
+			if state.Failed != "" && !state.Former {
+				failing++
+			}
+			if !seen[state.Name] {
+				seen[state.Name] = true
+				emit("arl_cosignatures_total", float64(state.Cosigned), state.Name, "cosigned")
+				emit("arl_cosignatures_total", float64(state.Failures), state.Name, "failed")
+			}
+		}
+		emit("arl_witnesses_failing", float64(failing))
+	})
+}

@@ -1,0 +1,252 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/api"
+	"recoveryledger/api/metrics"
+	"recoveryledger/api/server"
+	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
+	"recoveryledger/ledger/entry"
+)
+
+// elsewhere names the tests that provoke a metric by a fault that a server in this process cannot
+// have, or that takes a scene of its own. Each of them asserts a value of the metric.
+var elsewhere = map[string]string{
+	"arl_clients_gone_total":       "gone_linux_test.go",
+	"arl_event_streams":            "bundle_pages_test.go",
+	"arl_incidents_unacknowledged": "incident_test.go",
+	"arl_leases_lost_total":        "tasks_test.go",
+	"arl_snapshots_damaged_total":  "../../cmd/arl/damage_process_test.go",
+}
+
+// provoked takes the names of metrics, and the series of invariants, that have a value other than 0.
+type provoked map[string]bool
+
+// read reads the metrics of a node.
+func (p provoked) read(n *node) {
+	n.t.Helper()
+	p.take(string(n.get("/metrics").body))
+}
+
+// take takes the metrics in a text.
+func (p provoked) take(text string) {
+	for line := range strings.Lines(text) {
+		sample, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if strings.HasPrefix(line, "#") || value == "0" {
+			continue
+		}
+		name, labels, _ := strings.Cut(sample, "{")
+		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_sum"), "_bucket")
+		p[name] = true
+		if name == "arl_invariant_violations_total" {
+			p[labels] = true
+		}
+	}
+}
+
+// until reads the metrics of a node until a sample has another value than 0.
+func (p provoked) until(n *node, sample string) {
+	n.t.Helper()
+	for value := n.metric(sample); value == "0" || value == ""; value = n.metric(sample) {
+		runtime.Gosched()
+	}
+	p.read(n)
+}
+
+// TestEveryMetricIsProvoked makes happen what each metric of the catalogue counts.
+func TestEveryMetricIsProvoked(t *testing.T) {
+	seen := provoked{}
+	for name, provoke := range map[string]func(*testing.T, provoked){
+		"incident": provokeIncident, "tasks": provokeTasks, "attempts": provokeAttempts, "refusals": provokeRefusals,
+		"witnesses": provokeWitnesses, "process": provokeProcess, "index": provokeIndex, "connections": provokeConnections,
+	} {
+		t.Run(name, func(t *testing.T) { provoke(t, seen) })
+	}
+	for _, m := range metrics.Catalogue() {
+		if seen[m.Name] {
+			continue
+		}
+		content, err := os.ReadFile(filepath.FromSlash(elsewhere[m.Name]))
+		if err != nil || !strings.Contains(string(content), m.Name) {
+			t.Errorf("no test provokes %s", m.Name)
+		}
+	}
+	for _, i := range []metrics.Invariant{metrics.Forged, metrics.Equivocated, metrics.ExecutedTwice, metrics.BeyondLimits, metrics.ForbiddenRecovery} {
+		if !seen[`invariant="`+string(i)+`"}`] {
+			t.Errorf("nothing counts as %s", i)
+		}
+	}
+}
+
+// provokeIncident takes an incident from its signal by a contain, a proposal and approvals to the
+// record, and dismisses another one.
+func provokeIncident(t *testing.T, seen provoked) {
+	t.Helper()
+	c := newPanel(t, nil)
+	c.pipeline()
+	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	seen.until(c.node, "arl_incidents_not_fenced")
+	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActContain}))
+	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActEscalate}))
+	seen.until(c.node, "arl_approvals_oldest_seconds")
+	c.put(c.approval("ann", id, "approve"))
+	c.put(c.approval("ben", id, "approve"))
+	c.coordinator()
+	c.until(id, coord.Authorized)
+	c.put(c.outcome("agent-2", id, "agent-2#pay", entry.ResultFailed))
+	c.until(id, coord.Failed)
+	seen.read(c.node)
+}
+
+// provokeTasks has an agent claim a task, crash, and claim the task again.
+func provokeTasks(t *testing.T, seen provoked) {
+	t.Helper()
+	c := newCrew(t)
+	ref := c.create("one", nil)
+	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-1"))
+	c.put(c.move("agent-1", ref, entry.TaskStart, ""))
+	seen.read(c.node)
+	work := &entry.Execution{Header: c.header("agent-1", "flow-1"), Exec: "x", Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Failed, Task: ref}
+	c.put(work)
+	crashed := c.move("coordinator", ref, entry.TaskFail, "")
+	crashed.Snapshot = &entry.Snapshot{Exec: "agent-1#x", Agent: "agent-1", CostMicroUSD: 1200, Status: "crashed", StartedAt: 1, TakenAt: 2, Class: "crash", Code: "oom", ContextDigest: someDigest}
+	c.put(crashed)
+	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-2"))
+	seen.read(c.node)
+}
+
+// provokeAttempts records a case that recovered, though the policy forbids that.
+func provokeAttempts(t *testing.T, seen provoked) {
+	t.Helper()
+	n := start(t, nil)
+	never := recovery.Default().Thresholds().NeverAutoRecover[0]
+	class, code, _ := strings.Cut(never, ".")
+	cost := int64(700)
+	engine := newSigner(t)
+	n.register(n.enrol("engine-1", engine, entry.RoleEngine))
+	run := &entry.Run{Header: n.header("engine-1", "flow-1"), Run: "run-1", Op: "open", ConfigDigest: someDigest, ScenarioDigest: someDigest, Engine: "test"}
+	attempt := &entry.Attempt{Header: n.header("engine-1", "flow-1"), Run: "run-1", Case: "case-1", Status: "auto_recovered", TraceDigest: someDigest,
+		Rungs: []entry.Rung{{Attempt: 1, Class: class, Code: code, Rule: "r", Strategy: "retry", Result: "ok", CostMicroUSD: &cost, Reason: "test"}}}
+	attempt.JTI = entry.AttemptJTI("run-1", "case-1")
+	n.register(sign(t, engine, run), sign(t, engine, attempt))
+	seen.read(n)
+}
+
+// provokeRefusals has entries refused: a forgery, a second payload under one id, an execution under
+// a second key, a decision beyond what the coordinator may decide alone.
+func provokeRefusals(t *testing.T, seen provoked) {
+	t.Helper()
+	c := newCourt(t)
+	x := c.taken("agent-1", c.agent)
+	c.conflict(other(t, c.agent, x, "other"))
+	forged := c.good()
+	forged.Seal(forged.KeyID, make([]byte, 64))
+	for range 200 { // until the client's lane is narrow
+		c.problem(c.post(api.MediaJSON, forged.AppendEnvelope(nil)), entry.BadSignature, http.StatusBadRequest)
+	}
+	seen.read(c.node)
+	p := newPanel(t, nil)
+	p.pipeline()
+	paid := p.did("agent-1", "pay", entry.EffectIrrevocable)
+	again := &entry.Execution{Header: p.header("agent-1", "flow-1"), Exec: "pay", Parents: []entry.Parent{}, Effect: entry.EffectIrrevocable,
+		Progress: entry.Failed, IdempotencyKey: entry.DigestOf([]byte("second"))}
+	p.problem(p.post(api.MediaJSON, p.by(again).AppendEnvelope(nil)), entry.StateConflict, http.StatusConflict)
+	id := p.signals("agent-1", entry.StandingExecutor, paid)
+	alone := p.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize})
+	p.problem(p.post(api.MediaJSON, p.by(alone).AppendEnvelope(nil)), entry.ScopeExceedsPolicy, http.StatusForbidden)
+	seen.read(p.node)
+	p.coordinator()
+	p.until(id, coord.Escalated)
+	if got := p.metric(`arl_escalations_total{reason="irrevocable"}`); got != "1" {
+		t.Errorf("%q escalations of an effect that cannot be undone", got)
+	}
+}
+
+// provokeWitnesses has two witnesses cosign and one fail, with an index that lags.
+func provokeWitnesses(t *testing.T, seen provoked) {
+	t.Helper()
+	w := watch(t, newIndexedPanel(t), 20*time.Second, 0)
+	w.down[2].Store(true)
+	w.name()
+	w.get("/v1/entries/1/receipt?witnessed=true&wait=20000")
+	w.pipeline()
+	seen.until(w.node, "arl_witnesses_failing")
+	seen.until(w.node, "arl_witnessed_age_seconds")
+	seen.until(w.node, "arl_index_size")
+}
+
+// provokeIndex has an index read an index entry with a root that is not its own.
+func provokeIndex(t *testing.T, seen provoked) {
+	t.Helper()
+	var index *complete.Index
+	c := newPanel(t, func(cfg *server.Config) {
+		index = complete.New("index", complete.Config{Log: indexed{cfg.Log}, HeadAt: cfg.Log.HeadAt, FS: vfs.NewMem(),
+			Submit: func(context.Context, *entry.LogIndex) error { return errors.New("not now") }})
+		cfg.Index = index
+	})
+	wrong := &entry.LogIndex{Header: c.header("coordinator", ""), Algorithm: entry.IndexAlgorithm, Size: c.log.Head().Size, Subjects: 1}
+	wrong.JTI = entry.IndexJTI(origin, wrong.Size)
+	c.put(wrong)
+	if _, found := errors.AsType[*complete.RootError](index.Run(t.Context())); !found {
+		t.Fatal("the index goes on")
+	}
+	seen.read(c.node)
+}
+
+// provokeProcess has a ledger on a real disk, whose anchor is older than the log, and whose clock is
+// ahead of the machine's.
+func provokeProcess(t *testing.T, seen provoked) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "old.anchor")
+	m := metrics.New()
+	n := newNodeAt(t, vfs.Default, filepath.Join(dir, "db"), time.Minute, func(c *server.Config) { c.Metrics = m })
+	n.metrics = m
+	n.register(n.genesis())
+	for { // the anchor follows the commit
+		content, err := os.ReadFile(filepath.Join(dir, "db.anchor"))
+		must(t, err)
+		must(t, os.WriteFile(path, content, 0o600))
+		if head, err := ledger.Anchored(path, origin); err == nil && head.Size == 1 {
+			break
+		}
+	}
+	m.Disk(dir, 1<<20)
+	m.Build("test", "none")
+	m.Anchor(path, n.log, origin)
+	n.register(n.enrol("agent-9", newSigner(t), entry.RoleAgent))
+	seen.until(n, "arl_anchor_lag_seconds")
+}
+
+// provokeConnections opens more connections than the server takes.
+func provokeConnections(t *testing.T, seen provoked) {
+	t.Helper()
+	n := start(t, nil)
+	m := metrics.New()
+	address, _ := n.serve(func(c *server.Config) { c.Connections, c.Metrics = 2, m })
+	const request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+	first := dial(t, address, request)
+	_, err := first.ReadString('\n')
+	must(t, err)
+	if _, err := dial(t, address, request).ReadString('\n'); err == nil {
+		t.Fatal("a connection over the bound was taken")
+	}
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	seen.take(answer.Body.String())
+}
