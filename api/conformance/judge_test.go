@@ -46,6 +46,7 @@ type asked struct {
 	Accepted     string `json:"accepted"`
 	Now          int64  `json:"now"`
 
+	Evidence  []byte            `json:"evidence"`
 	History   []byte            `json:"history"`
 	Root      json.RawMessage   `json:"root"` // of the group prefix, a hash
 	Questions []verify.Question `json:"questions"`
@@ -101,6 +102,8 @@ func judge(q *asked) verdict {
 	switch q.Group {
 	case "bundle":
 		return judgeBundle(q)
+	case "evidence":
+		return judgeEvidence(q)
 	case "history":
 		return judgeHistory(q)
 	case "envelope", "payload", "subjects":
@@ -204,33 +207,61 @@ func judgeBundle(q *asked) verdict {
 }
 
 func judgeHistory(q *asked) verdict {
-	m := verify.Material{Questions: q.Questions}
-	if err := m.Add("history", q.History); err != nil {
-		return verdict{Refused: "form"}
+	report, missing, refused := judgeFile(q, q.History)
+	if refused == "index" {
+		refused = fmt.Sprintf("step %d", verify.StepContent)
 	}
-	root, err := verify.ParseRoot(q.Root)
-	if err != nil {
-		panic(err)
+	if refused != "" {
+		return verdict{Refused: refused}
 	}
-	report, err := root.Verify(m)
-	if step, ok := errors.AsType[*verify.StepError](err); ok {
-		return verdict{Refused: fmt.Sprintf("step %d", step.Step)}
-	}
-	if err != nil {
-		return verdict{Refused: "form"}
-	}
-	answers, missing := []any{}, []verify.Step{}
+	answers := []any{}
 	for _, a := range report.Answers {
 		if a.Entries == nil {
 			a.Entries = []uint64{}
 		}
 		answers = append(answers, a)
 	}
+	return verdict{Result: map[string]any{"answers": answers, "missing": missing}}
+}
+
+func judgeEvidence(q *asked) verdict {
+	report, missing, refused := judgeFile(q, q.Evidence)
+	if refused != "" {
+		return verdict{Refused: refused}
+	}
+	return verdict{Result: map[string]any{"equivocations": append([]verify.Equivocation{}, report.Equivocations...), "missing": missing}}
+}
+
+// judgeFile verifies a file under the pinned root of a question.
+func judgeFile(q *asked, data []byte) (report verify.Report, missing []verify.Step, refused string) {
+	m := verify.Material{Questions: q.Questions}
+	if err := m.Add("file", data); err != nil {
+		return report, nil, "form"
+	}
+	root, err := verify.ParseRoot(q.Root)
+	if err != nil {
+		panic(err)
+	}
+	report, err = root.Verify(m)
+	_, fork := errors.AsType[*verify.ForkError](err)
+	_, index := errors.AsType[*verify.IndexError](err)
+	step, ok := errors.AsType[*verify.StepError](err)
+	switch {
+	case fork:
+		return report, nil, "fork"
+	case index:
+		return report, nil, "index"
+	case ok:
+		return report, nil, fmt.Sprintf("step %d", step.Step)
+	case err != nil:
+		return report, nil, "form"
+	}
+	missing = []verify.Step{}
 	for _, gap := range report.Missing {
 		missing = append(missing, gap.Step)
 	}
 	slices.Sort(missing)
-	return verdict{Result: map[string]any{"answers": answers, "missing": slices.Compact(missing)}}
+	return report, slices.Compact(missing), ""
 }
 
 func shown(c *bundle.Command) map[string]any {

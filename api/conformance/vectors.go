@@ -20,7 +20,7 @@ import (
 )
 
 // groups are the folders of vectors that are a verifier's to judge.
-var groups = []string{"bundle", "envelope", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"}
+var groups = []string{"bundle", "envelope", "evidence", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"}
 
 // A VectorError reports a file that is no protocol vector.
 type VectorError struct {
@@ -119,6 +119,9 @@ func ask(files map[string]object, name string) (*question, error) {
 	switch group {
 	case "bundle":
 		err = askBundle(files, name, asked)
+	case "evidence":
+		text, _ := vector["evidence"].(string)
+		asked["evidence"] = base64.StdEncoding.EncodeToString([]byte(text))
 	case "history":
 		err = askHistory(files, name, asked)
 	}

@@ -49,7 +49,7 @@ var vectors = os.DirFS(top + "testdata/vectors")
 // TestVerifiers: the verifiers in Go, JavaScript and Python give every verdict that they say they
 // give. The last two judge some groups only, where the budget is not large.
 func TestVerifiers(t *testing.T) {
-	few := some(t, "envelope", "hash", "history", "leaf", "merkle", "note", "prefix")
+	few := some(t, "envelope", "evidence", "hash", "history", "leaf", "merkle", "note", "prefix")
 	if budget.Large() {
 		few = vectors
 	}
@@ -86,7 +86,7 @@ func TestVerifiers(t *testing.T) {
 func some(t *testing.T, folders ...string) fs.FS {
 	t.Helper()
 	few := fstest.MapFS{}
-	for _, group := range []string{"bundle", "envelope", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"} {
+	for _, group := range []string{"bundle", "envelope", "evidence", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"} {
 		few[group] = &fstest.MapFile{Mode: fs.ModeDir}
 	}
 	for _, group := range folders {

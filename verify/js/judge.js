@@ -51,6 +51,8 @@ async function vector(q) {
     ? { accepted: JSON.parse(q.accepted), now: q.now, bundle: Buffer.from(q.bundle, "base64").toString() }
     : q.group === "history"
     ? { root: q.root, questions: q.questions, history: Buffer.from(q.history, "base64").toString() }
+    : q.group === "evidence"
+    ? { root: q.root, evidence: Buffer.from(q.evidence, "base64").toString() }
     : { ...q, input: asText ? data : { base64: q.input }, want: { note: q.note } };
   if (q.group === "prefix" && q.op === "tree") return { id: q.id, unsupported: "makes no index" };
   const { problem, got } = await judgeVector(q.group, v);

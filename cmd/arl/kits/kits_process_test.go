@@ -130,7 +130,7 @@ func TestConformanceLedger(t *testing.T) {
 	url := serve(t, dir)
 	if !budget.Large() {
 		few := filepath.Join(dir, "vectors")
-		for _, group := range []string{"bundle", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"} {
+		for _, group := range []string{"bundle", "evidence", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"} {
 			if err := os.MkdirAll(filepath.Join(few, group), 0o700); err != nil {
 				t.Fatal(err)
 			}

@@ -54,6 +54,9 @@ export class StepError extends Error {
   }
 }
 
+/** An index entry is contradicted by an entry that it covers: evidence. */
+export class IndexError extends StepError {}
+
 /** Two signed heads that cannot both be of one log: evidence. */
 export class ForkError extends Error {
   /**

@@ -9,7 +9,7 @@ import { Material } from "./material.js";
 import { parseRoot } from "./root.js";
 import { verify } from "./verify.js";
 
-export { ForkError, FormatError, Refusal, RuleError, StepError, STEPS } from "./errors.js";
+export { ForkError, FormatError, IndexError, Refusal, RuleError, StepError, STEPS } from "./errors.js";
 export { decodeEnvelope, decodeLeaf } from "./entry.js";
 export { checkConsistency, checkInclusion, checkInclusions, hashLeaf } from "./merkle.js";
 export { decodeAccepted, decodeBundle, encodeAccepted } from "./bundle.js";

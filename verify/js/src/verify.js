@@ -1,6 +1,6 @@
 // @ts-check
 /** The eight steps of a verification (docs/verify.md). */
-import { ForkError, FormatError, Refusal, StepError, STEPS } from "./errors.js";
+import { ForkError, FormatError, IndexError, Refusal, StepError, STEPS } from "./errors.js";
 import { Chain, plain } from "./chain.js";
 import { decodeEnvelope, decodeLeaf, sameRef } from "./entry.js";
 import { Signatures } from "./key.js";
@@ -284,7 +284,7 @@ class Run {
   contradiction(h, covered) {
     if (!this.joined.has(/** @type {SignedHead} */ (this.opened.get(h.head)).size)) return;
     const found = this.proven.find((p) => p.index < covered && this.joined.has(p.head.size) && contradicts(h, p));
-    if (found) throw new StepError(14, `entry ${found.index}`, "its list contradicts it: the index is false");
+    if (found) throw new IndexError(14, `entry ${found.index}`, "its list contradicts it: the index is false");
   }
 
   /** @param {import("./material.js").Receipt} r */

@@ -4,7 +4,7 @@
  * nothing that only one runtime has: in Node, in others, in browsers.
  */
 import { base64, concat, hex, unbase64, utf8 } from "../src/bytes.js";
-import { FormatError, ForkError, Refusal, StepError } from "../src/errors.js";
+import { FormatError, ForkError, IndexError, Refusal, StepError } from "../src/errors.js";
 import { checkBundle, decodeAccepted, decodeBundle, encodeAccepted, Material, parseRoot, verify } from "../src/index.js";
 import { decodeEnvelope, decodeLeaf } from "../src/entry.js";
 import { canonical } from "../src/json.js";
@@ -155,26 +155,43 @@ function patched(value, operations) {
 }
 
 /** @param {string} group @param {any} v @param {Map<string, any>} vectors @returns {any} */
-const caseOf = (group, v, vectors) => (v.case ? structuredClone(v.case) : patched(caseOf(group, vectors.get(`${group}/${v.like}.json`), vectors), v.patch ?? []));
+const caseOf = (group, v, vectors) => (v.case ? structuredClone(v.case) : !v.like ? v : patched(caseOf(group, vectors.get(`${group}/${v.like}.json`), vectors), v.patch ?? []));
+
+/** @param {{step: number}[]} missing */
+const stepsOf = (missing) => [...new Set(missing.map((m) => m.step))].sort((a, b) => a - b);
 
 /** @param {any} c */
-async function runHistory(c) {
-  const material = new Material();
-  try {
+const runHistory = (c) =>
+  judged(async (material) => {
     material.add("history", utf8(typeof c.history === "string" ? c.history : write(HISTORY, c.history)));
     material.questions.push(...c.questions);
     const { answers, missing } = await verify(parseRoot(JSON.stringify(c.root)), material);
-    return { problem: "", got: { answers, missing: [...new Set(missing.map((m) => m.step))].sort((a, b) => a - b) } };
+    return { answers, missing: stepsOf(missing) };
+  });
+
+/** @param {any} c */
+const runEvidence = (c) =>
+  judged(async (material) => {
+    material.add("evidence", utf8(c.evidence));
+    const { equivocations = [], missing } = await verify(parseRoot(JSON.stringify(c.root)), material);
+    return { equivocations, missing: stepsOf(missing) };
+  }, "index");
+
+/** @param {(material: Material) => Promise<any>} judge @param {string} contradicted the verdict on a false index */
+async function judged(judge, contradicted = "step 14") {
+  try {
+    return { problem: "", got: await judge(new Material()) };
   } catch (error) {
     if (error instanceof FormatError) return { problem: "form" };
     if (error instanceof ForkError) return { problem: "fork" };
+    if (error instanceof IndexError) return { problem: contradicted };
     if (error instanceof StepError) return { problem: `step ${error.step}` };
     throw error;
   }
 }
 
 /** Groups whose vectors are cases, of which some are like others. @type {Record<string, (c: any) => Promise<{problem: string, got?: any}>>} */
-const CASES = { bundle: runBundle, history: runHistory };
+const CASES = { bundle: runBundle, evidence: runEvidence, history: runHistory };
 
 /** @param {any} accepted in its one form */
 function state(accepted) {
@@ -217,7 +234,7 @@ async function runBundle(c) {
 
 /**
  * Judges one vector, without what it wants. A bundle's is {accepted, now, bundle}, a
- * history's {root, questions, history}.
+ * history's {root, questions, history}, and evidence's {root, evidence}.
  *
  * @param {string} group @param {any} v
  * @returns {Promise<{problem: string, got?: any}>}
@@ -233,7 +250,7 @@ export async function judgeVector(group, v) {
 }
 
 /** Groups that are no verifier's to judge. */
-const OTHERS = ["decide", "policy", "tile"];
+const OTHERS = ["decide", "policy", "scope", "tile"];
 
 /**
  * Runs vectors.

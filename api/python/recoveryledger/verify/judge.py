@@ -244,6 +244,9 @@ def main() -> None:
         if "group" not in q:
             print(json.dumps(judge_for_agent(base64.b64decode(q["bundle"]), json.loads(q["accepted"]), q["now"])), flush=True)
             continue
+        if q["group"] == "evidence":
+            print(json.dumps({"id": q["id"], "unsupported": "agents and readers of histories need no evidence"}), flush=True)
+            continue
         try:
             answer: dict[str, Json] = {"refused": "", "result": judge(schemas, q)}
         except (Refused, Broken) as verdict:
