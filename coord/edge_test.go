@@ -54,6 +54,7 @@ func TestLateEdges(t *testing.T) {
 
 // TestEdgesThatAreFenced fences, for signals over edges alone, the subject and, for
 // one from downstream, what its issuer built on it: not what else was.
+// Draft: INC-4f.
 func TestEdgesThatAreFenced(t *testing.T) {
 	for _, c := range []struct {
 		iss      entry.Principal

@@ -138,24 +138,7 @@ func (g generator) act() {
 		c.Wid = g.wid()
 		g.try(c)
 	case 's':
-		s := g.signal()
-		if n := int(g.w.state.graph.Size()); n > 0 && !g.chance("pool", 4) {
-			s.Subject = g.w.state.refOf(uint32(rapid.IntRange(0, n-1).Draw(g.T, "subject")))
-		}
-		if iss, _ := s.Subject.Split(); g.chance("executor", 2) {
-			s.Header, s.Standing = g.w.header(iss), entry.StandingExecutor
-		}
-		if first := g.w.first(s.Subject); first != nil {
-			s.Wid = first.Wid
-		}
-		if !g.chance("forgets the incident before", 6) {
-			g.w.nameBefore(s)
-		}
-		s.Effects = pick(g, "effects", entry.EffectsNone, entry.EffectsUnknown)
-		if g.chance("evidence", 2) {
-			s.Evidence = []entry.Evidence{{Digest: someDigest("evidence")}}
-		}
-		g.try(s)
+		g.accuse()
 	case 'n':
 		g.next()
 	case 'd':
@@ -175,6 +158,28 @@ func (g generator) act() {
 	case 'k':
 		g.task()
 	}
+}
+
+// accuse lets somebody signal about an execution, often its agent.
+func (g generator) accuse() {
+	s := g.signal()
+	if n := int(g.w.state.graph.Size()); n > 0 && !g.chance("pool", 4) {
+		s.Subject = g.w.state.refOf(uint32(rapid.IntRange(0, n-1).Draw(g.T, "subject")))
+	}
+	if iss, _ := s.Subject.Split(); g.chance("executor", 2) {
+		s.Header, s.Standing = g.w.header(iss), entry.StandingExecutor
+	}
+	if first := g.w.first(s.Subject); first != nil {
+		s.Wid = first.Wid
+	}
+	if !g.chance("forgets the incident before", 6) {
+		g.w.nameBefore(s)
+	}
+	s.Effects = pick(g, "effects", entry.EffectsNone, entry.EffectsUnknown)
+	if g.chance("evidence", 2) {
+		s.Evidence = []entry.Evidence{{Digest: someDigest("evidence")}}
+	}
+	g.try(s)
 }
 
 func (g generator) approver() entry.Principal {

@@ -222,6 +222,7 @@ func TestVoidForEver(t *testing.T) {
 
 // TestWhoFencesMoreThanAnEdge contains for a monitor without evidence, and for as
 // many third parties as may speak together (section 8).
+// Draft: INC-4f.
 func TestWhoFencesMoreThanAnEdge(t *testing.T) {
 	for _, signalers := range [][]entry.Principal{{"m"}, {"b", "c"}, {"b"}} {
 		w := newWorld(t)

@@ -104,9 +104,24 @@ func generateEvidenceVectors(t *testing.T) map[string]*evidenceVector {
 	return m.vectors
 }
 
+// company15 is a log of 15 entries, the same one every time: a signature of Ed25519 is, and one of
+// P-256 is not.
+func company15(t *testing.T, colleague string) (*testlog.Log, cast) {
+	t.Helper()
+	l, c := newCompany(t)
+	k := testlog.NewKey(t, entry.Principal(colleague), colleague)
+	l.Add(c.enroller.Sign(t, l.Agent(c.enroller, entry.Enrol, k, entry.RoleAgent)))
+	for range 3 {
+		l.Add(c.agent.Sign(t, l.Execution(c.agent)))
+		l.Add(k.Sign(t, l.Execution(k)))
+	}
+	return l, c
+}
+
 func (m *evidenceMaker) forks(t *testing.T) {
-	l, _ := working(t)
-	other, _ := working(t)
+	t.Helper()
+	l, _ := company15(t, "colleague")
+	other, _ := company15(t, "rival")
 	m.root = l.Root
 	fork := func(older, newer string, root merkle.Hash, path []merkle.Hash) *verify.Evidence {
 		e := verify.NewForkEvidence("seen by two agents", older, newer)
@@ -138,7 +153,8 @@ func (m *evidenceMaker) forks(t *testing.T) {
 }
 
 func (m *evidenceMaker) equivocations(t *testing.T) {
-	l, c := working(t)
+	t.Helper()
+	l, c := company15(t, "colleague")
 	said := l.Execution(c.agent)
 	index := l.Add(c.agent.Sign(t, said))
 	m.root = l.Root
@@ -168,6 +184,7 @@ func (m *evidenceMaker) equivocations(t *testing.T) {
 }
 
 func (m *evidenceMaker) indexes(t *testing.T) {
+	t.Helper()
 	x := newIndexed(t)
 	m.root = x.Root
 	receipts := append([]verify.Receipt{x.Receipt(x.at)}, x.All()...)

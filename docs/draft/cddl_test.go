@@ -3,6 +3,7 @@ package draft_test
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/merkle"
+	"recoveryledger/verify/bundle"
 )
 
 // coreKinds are the kinds of the draft; task, attempt and run are the product's.
@@ -370,4 +373,59 @@ func folded(words []string, indent string) string {
 		line += text + " "
 	}
 	return strings.Join(append(lines, strings.TrimRight(line, " ")), "\n")
+}
+
+// TestBundleCDDL makes the CDDL of the bundle from its type. What proves absences is not in the
+// draft.
+func TestBundleCDDL(t *testing.T) {
+	c := &cddl{t: t}
+	c.structure("step", reflect.TypeFor[bundle.ChainStep]())
+	c.structure("member", reflect.TypeFor[entry.Member]())
+	c.structure("bundle-member", reflect.TypeFor[bundle.PlanMember]())
+	c.structure("bundle", reflect.TypeFor[bundle.Bundle]())
+	same(t, "generated/bundle.cddl", c.rules.String())
+}
+
+// structure writes the rule of a type that JSON Schema does not describe.
+func (c *cddl) structure(name string, of reflect.Type) {
+	types := map[reflect.Type]string{
+		reflect.TypeFor[entry.Principal](): "name", reflect.TypeFor[entry.Ref](): "ref", reflect.TypeFor[entry.Method](): "method",
+		reflect.TypeFor[merkle.Hash](): "hash", reflect.TypeFor[uint64](): "index", reflect.TypeFor[string](): "tstr",
+		reflect.TypeFor[bundle.Leaf](): "{ index: index, leaf: leaf }", reflect.TypeFor[bundle.ChainStep](): "step",
+		reflect.TypeFor[bundle.PlanMember](): "bundle-member", reflect.TypeFor[entry.Member](): "member",
+	}
+	text := name + " = {"
+	for field := range of.Fields() {
+		tag, optional, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if tag == "" || name == "bundle" && tag == "index" {
+			continue
+		}
+		inner, list := field.Type, ""
+		if inner.Kind() == reflect.Slice {
+			inner, list = inner.Elem(), "[* "
+		}
+		value := types[inner]
+		switch {
+		case value == "":
+			c.t.Fatalf("%s.%s: no CDDL for %s", name, tag, inner)
+		case tag == "method":
+			value = fmt.Sprintf("%q / %q /\n    %q / %q / %q", entry.MethodNone, entry.MethodCancel, entry.MethodRestore, entry.MethodCompensate, entry.MethodResidual)
+		case tag == "rule":
+			value = fmt.Sprintf("%q / %q / %q", bundle.RuleDependent, bundle.RuleLine, bundle.RuleSeed)
+		case list != "" && optional != "":
+			list = "[+ "
+		}
+		if list != "" {
+			value = list + value + "]"
+		}
+		if optional != "" {
+			tag = "? " + tag
+		}
+		if word := tag + ": " + value + ","; len(text)-strings.LastIndex(text, "\n")+len(word) > 69 {
+			text += "\n  " + word
+		} else {
+			text += " " + word
+		}
+	}
+	c.rules.WriteString(strings.TrimSuffix(text, ",") + " }\n")
 }
