@@ -16,6 +16,7 @@ package console
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -25,6 +26,7 @@ import (
 	"net/url"
 	"strings"
 
+	"recoveryledger/api"
 	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -58,6 +60,9 @@ type Config struct {
 	Signing Signing
 	// Room has further pages; nil: there are none.
 	Room Room
+	// Lease asks the ledger for the lease of a task: no entry tells it. The lease is nil if no agent
+	// holds the task. Lease nil: nobody is there to ask.
+	Lease func(ctx context.Context, task entry.Ref) (*api.Lease, error)
 }
 
 // Console answers GET of the pages' paths.
@@ -128,7 +133,7 @@ func New(c *Config) (*Console, error) {
 	k.base, err = template.New("base.html").Funcs(template.FuncMap{
 		"text": words.Legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
 		"disposition": words.Disposition, "nothing": words.OrNothing, "dollars": words.Dollars,
-		"counting": counting,
+		"counting": counting, "lease": words.TaskLease,
 	}).ParseFS(files, "pages/base.html")
 	if err != nil {
 		return nil, fmt.Errorf("console: new: %w", err)

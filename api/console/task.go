@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"recoveryledger/api"
 	"recoveryledger/api/act"
@@ -92,6 +93,7 @@ func (k *Console) words(ctx context.Context, t *api.Task) {
 type taskPage struct {
 	taskRow
 	Failures []entry.TaskFailure
+	NoLease  string // why the ledger tells no lease; empty: it does, or no agent holds the task
 	Acts     []actLink
 	Signed   uint64 // the entry that was just signed here; 0: none
 }
@@ -119,5 +121,34 @@ func (k *Console) task(q *http.Request) (*page, error) {
 	}
 	k.words(q.Context(), t)
 	body.taskRow, body.Failures = newTaskRow(t), t.Failures
+	body.askLease(q.Context(), k)
 	return p, nil
+}
+
+// leaseTime bounds the time that a page waits for the ledger to tell a lease.
+const leaseTime = 3 * time.Second
+
+// askLease asks the ledger for the lease of the agent that holds the task.
+func (b *taskPage) askLease(ctx context.Context, k *Console) {
+	if !b.State.Held() {
+		return
+	}
+	if k.cfg.Lease == nil {
+		b.NoLease = "the ledger does not run"
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, leaseTime)
+	defer stop()
+	lease, err := k.cfg.Lease(ctx, b.Task.Task)
+	switch {
+	case err != nil:
+		b.NoLease = err.Error()
+	case lease == nil:
+		b.NoLease = "the ledger knows of none"
+	case lease.Agent != b.Agent || lease.Epoch != b.Epoch:
+		b.NoLease = "the ledger tells the lease of another claim than the newest one shown here"
+	}
+	if b.NoLease == "" {
+		b.Lease = lease
+	}
 }

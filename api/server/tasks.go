@@ -81,14 +81,9 @@ func (s *Server) complete(t *api.Task) error {
 		t.Reason = b.Reason
 	}
 	if l, ok := s.coord.Leases().Find(t.Task); ok && t.State.Held() {
-		t.Lease = s.newLease(&l)
+		t.Lease = l.Told(s.log.Now())
 	}
 	return nil
-}
-
-func (s *Server) newLease(l *coordinator.Lease) *api.Lease {
-	return &api.Lease{Task: l.Task, Agent: l.Agent, Epoch: l.Epoch, Session: l.Session, Seq: l.Seq, TermMS: l.Term.Milliseconds(),
-		RenewMS: l.Renew().Milliseconds(), ExpiresAt: s.log.Now() + l.Left.Milliseconds()}
 }
 
 // postLeases is POST /v1/leases: an agent renews its leases under one signature.
@@ -105,7 +100,7 @@ func (s *Server) postLeases(r *request) error {
 			answer.Leases[i].Problem = f.Problem
 			continue
 		}
-		answer.Leases[i].Lease = s.newLease(&renewed[i].Lease)
+		answer.Leases[i].Lease = renewed[i].Lease.Told(s.log.Now())
 	}
 	return s.answerJSON(r.c, &answer)
 }
@@ -124,7 +119,7 @@ func (s *Server) postLease(r *request) error {
 	if refused := renewed[0].Refused; refused != nil {
 		return refused
 	}
-	return s.answerJSON(r.c, s.newLease(&renewed[0].Lease))
+	return s.answerJSON(r.c, renewed[0].Lease.Told(s.log.Now()))
 }
 
 // renew renews the leases that the body names. If only is not empty, the body must name the

@@ -2,6 +2,7 @@ package words
 
 import (
 	"fmt"
+	"time"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
@@ -9,6 +10,11 @@ import (
 
 // TaskRetries says how often a task was tried again, and how often it may be.
 func TaskRetries(t *api.Task) string { return fmt.Sprintf("%d of %d", t.RetryCount, t.MaxRetries) }
+
+// TaskLease says until when an agent holds a task without a renewal.
+func TaskLease(l *api.Lease) string {
+	return fmt.Sprintf("until %s, %s a term", Instant(l.ExpiresAt), time.Duration(l.TermMS)*time.Millisecond)
+}
 
 // TaskWaitsFor says in a few words what a task waits for.
 func TaskWaitsFor(t *api.Task) string {

@@ -90,6 +90,9 @@ func (a *app) serveConsole(ctx context.Context, o *consoleOptions, l *access.Log
 	defer clean()
 	config := &console.Config{Source: source, Origin: l.Root.Origin, Derived: true, Base: "/" + capability, Room: room,
 		Accepted: l.Before, Root: func() (verify.Root, error) { return l.Root, nil }}
+	if c != nil {
+		config.Lease = derived.Lease(c)
+	}
 	if c != nil && !o.readOnly {
 		if config.Signing, err = a.consoleSigning(o, source, c); err != nil {
 			return err

@@ -194,7 +194,7 @@ func taskFields(c *access.Connection, t *api.Task) []terminal.Field {
 		{"changed", fmt.Sprintf("%s, by entry %d: %s", instant(t.ChangedAt), t.Changed, t.Reason)},
 	}
 	if t.Lease != nil {
-		fields = append(fields, terminal.Field{"lease", fmt.Sprintf("until %s, %s a term", instant(t.Lease.ExpiresAt), time.Duration(t.Lease.TermMS)*time.Millisecond)})
+		fields = append(fields, terminal.Field{"lease", words.TaskLease(t.Lease)})
 	}
 	if len(t.Candidates) > 0 {
 		fields = append(fields, terminal.Field{"candidates", candidatesOf(t)})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
@@ -65,6 +66,12 @@ type Lease struct {
 
 // Renew returns how often a lease should be renewed: three times a term.
 func (l *Lease) Renew() time.Duration { return l.Term / 3 }
+
+// Told returns the lease as the interface tells it. now is the ledger's clock, Unix milliseconds.
+func (l *Lease) Told(now int64) *api.Lease {
+	return &api.Lease{Task: l.Task, Agent: l.Agent, Epoch: l.Epoch, Session: l.Session, Seq: l.Seq, TermMS: l.Term.Milliseconds(),
+		RenewMS: l.Renew().Milliseconds(), ExpiresAt: now + l.Left.Milliseconds()}
+}
 
 // lostPause is the time after which Lost returns a lost lease again, if the log still
 // says that the task is held.

@@ -179,3 +179,22 @@ func TestThreads(t *testing.T) {
 	eval[chromedp.Void](page, "document.activeElement.blur()")
 	page.await(`!document.querySelector("svg.lit")`)
 }
+
+// TestLease watches the lease of a task run down. The page asks for it again, because no entry tells of
+// a renewal. Once the lease is lost, the page tells none.
+func TestLease(t *testing.T) {
+	l := start(t)
+	l.arl("", "task", "create", "report", "--reason", "weekly", "--lease-ms", "9000")
+	l.arl("", "task", "reassign", "operator#report", "--agent", "booker", "--reason", "by hand", "--yes")
+	page := open(t)
+	page.do(chromedp.Navigate(l.url + "/tasks/operator%23report"))
+	left := `Number(/until 20.*, 9s a term \((\d) s left\)/.exec(document.getElementById("lease")?.textContent)?.[1])`
+	page.await(left + " >= 4")
+	page.await(left + " < 4")
+	if asked := eval[int](page, `performance.getEntriesByType("resource").filter(r => r.name === location.href).length`); asked == 0 {
+		t.Error("the page has not asked whether the lease was renewed")
+	}
+	page.await(`document.getElementById("news").textContent === "1 new, press r"`)
+	page.do(chromedp.KeyEvent("r"))
+	page.await(`!document.getElementById("lease") && document.querySelector("main").textContent.includes("crash.lost")`)
+}

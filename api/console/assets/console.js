@@ -127,6 +127,41 @@ function light(event) {
 for (const type of ["pointerover", "focusin"]) document.addEventListener(type, light);
 document.addEventListener("focusout", light);
 
+// Times to come
+
+/** The ledger's clock less the clock of the browser, in milliseconds. */
+const ahead = Number(main.dataset["now"]) - Date.now();
+
+/** @param {number} left in milliseconds @returns {string} */
+function remaining(left) {
+  if (left <= 0) return "over";
+  if (left < 60_000) return `${Math.ceil(left / 1000)} s left`;
+  return left < 3_600_000 ? `${Math.floor(left / 60_000)} min left` : `${Math.floor(left / 3_600_000)} h left`;
+}
+
+/** When the page last asked for leases that agents renew: no entry tells of a renewal. */
+let asked = Date.now();
+
+/** Says beside each time to come how far it is away. */
+function count() {
+  if (document.hidden) return;
+  for (const at of /** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll("[data-until]"))) {
+    const left = Number(at.dataset["until"]) - Date.now() - ahead;
+    let shown = at.nextElementSibling;
+    if (!shown?.classList.contains("left")) {
+      shown = document.createElement("span");
+      shown.className = "left muted";
+      at.after(shown);
+    }
+    const text = ` (${remaining(left)})`;
+    if (shown.textContent !== text) shown.textContent = text;
+    if (at.dataset["renew"] && Date.now() - asked >= Number(at.dataset["renew"])) {
+      asked = Date.now();
+      look();
+    }
+  }
+}
+
 // Live
 
 /**
@@ -234,6 +269,7 @@ function fits(old, part) {
   const { height } = old.getBoundingClientRect();
   const { scrollLeft } = old;
   old.replaceWith(part);
+  count();
   part.scrollLeft = scrollLeft;
   if (Math.abs(part.getBoundingClientRect().height - height) < 1) return true;
   part.replaceWith(old);
@@ -274,6 +310,8 @@ function lead() {
 
 channel.addEventListener("message", ({ data }) => hear(data));
 document.addEventListener("visibilitychange", () => again && look());
+count();
+setInterval(count, 1000);
 // Locks are there on loopback and over TLS alone; else the page is not live.
 if (navigator.locks) {
   channel.postMessage({ ask: true });

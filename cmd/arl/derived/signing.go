@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"recoveryledger/api"
 	"recoveryledger/api/act"
 	"recoveryledger/api/console"
 	"recoveryledger/cmd/arl/access"
@@ -59,6 +60,17 @@ func NewSigning(s *Source, c *access.Connection, paths []string, passphrase keys
 		return registered[len(registered)-1].Index, nil
 	}
 	return signing, nil
+}
+
+// Lease asks the ledger of a connection for the lease of a task. No entry proves the answer.
+func Lease(c *access.Connection) func(ctx context.Context, task entry.Ref) (*api.Lease, error) {
+	return func(ctx context.Context, task entry.Ref) (*api.Lease, error) {
+		t, err := c.Client.Task(ctx, task)
+		if err != nil {
+			return nil, err
+		}
+		return t.Lease, nil
+	}
 }
 
 // Keys implements [console.Signing].

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 
+	"recoveryledger/api"
 	"recoveryledger/api/console"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
@@ -15,7 +16,15 @@ import (
 
 // Pages returns the pages of the running ledger, made from its own state.
 func (n *Node) Pages() (*console.Console, error) {
-	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root})
+	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease})
+}
+
+// lease returns the lease of the agent that holds a task; nil: no agent does.
+func (n *Node) lease(_ context.Context, task entry.Ref) (*api.Lease, error) {
+	if l, ok := n.Replica.Leases().Find(task); ok {
+		return l.Told(n.Log.Now()), nil
+	}
+	return nil, nil
 }
 
 // served is the log as the ledger's own process sees it.
