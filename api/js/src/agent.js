@@ -10,6 +10,7 @@ import { loadKey } from "./keyfile.js";
 import { Ledger, openHead } from "./ledger.js";
 import { Obeyer } from "./obey.js";
 import { FINAL, localOf, Records } from "./records.js";
+import { Recovery } from "./recover.js";
 import { Run } from "./run.js";
 import { bodyOf, Signer } from "./signing.js";
 import { Store, writeFile } from "./store.js";
@@ -51,6 +52,8 @@ export class Agent {
   #registry;
   #core;
   #patience;
+  /** The steps that errors ended. @type {WeakMap<object, import("./run.js").Step>} */
+  #failedIn = new WeakMap();
   /** Own executions by incident. @type {Map<number, Set<string>>} */
   #affected = new Map();
   /** @type {Set<number>} */
@@ -183,6 +186,37 @@ export class Agent {
     } finally {
       this.#runs = this.#runs.filter((other) => other !== run);
     }
+  }
+
+  /**
+   * Asks the policy in force what to do about the error of a step, waits as long as it says, and returns
+   * what to try. The actions of a step count together until the step is confirmed, through crashes, too.
+   *
+   * @param {unknown} thrown what ended the step. What is no failure, such as a RolledBack, is thrown again
+   * @param {import("./recover.js").RecoverOptions} [options]
+   * @returns {Promise<import("./recover.js").Action>}
+   * @throws {import("./errors.js").Escalated} a person has to decide
+   * @throws {RolledBack} work of the run is undone meanwhile
+   */
+  async recover(thrown, options = {}) {
+    const known = typeof thrown === "object" && thrown ? this.#failedIn.get(thrown) : undefined;
+    const asked = new Recovery(thrown, options.step ?? known, options);
+    const { run } = asked.step;
+    for (;;) {
+      const { wait, action } = await asked.ask();
+      const till = performance.now() + wait;
+      for (let rest = wait; rest > 0; rest = till - performance.now()) {
+        await run.check();
+        await this.changed.wait(Math.min(rest, 1000));
+      }
+      await run.check();
+      if (action) return action;
+    }
+  }
+
+  /** Notes which step an error ended. @param {unknown} thrown @param {import("./run.js").Step} step */
+  failed(thrown, step) {
+    if (typeof thrown === "object" && thrown) this.#failedIn.set(thrown, step);
   }
 
   /**

@@ -95,6 +95,22 @@ export class RolledBack extends Error {
   }
 }
 
+/**
+ * The policy has nothing more for the loop to do: a person decides. `cause` is the error, `action` what
+ * the policy decided. `incident` is the incident that the package opened, where the action is a
+ * rollback; otherwise null.
+ */
+export class Escalated extends Error {
+  /** @param {import("./recover.js").Action} action @param {number | null} incident @param {unknown} cause */
+  constructor(action, incident, cause) {
+    const { failure, strategy, reason, rule, remediation } = action;
+    super(`${failure}: ${strategy}: ${reason} (${rule})${remediation && `; ${remediation}`}`, { cause });
+    this.name = "Escalated";
+    this.action = action;
+    this.incident = incident;
+  }
+}
+
 /** The agent has stopped and does nothing more. The cause says why. */
 export class Stopped extends Error {
   /** @param {LedgerError} cause */

@@ -318,6 +318,20 @@ export class Ledger {
   }
 
   /**
+   * What the policy in force has a loop do about one failure, as docs/recovery.md describes. Not proven.
+   *
+   * @param {object} question
+   * @returns {Promise<any>}
+   */
+  async decide(question) {
+    const { decision } = json((await this.request("POST", "/v1/decide", JSON.stringify(question))).data);
+    const { action, rule, failure, rung } = decision ?? {};
+    const texts = [action?.strategy, action?.reason, rule?.id, failure?.class, failure?.code];
+    if (!rung || texts.some((t) => typeof t !== "string") || ![rule.rung, action.wait_ms ?? 0].every(Number.isSafeInteger)) throw formless("a decision");
+    return decision;
+  }
+
+  /**
    * What the server says about an incident, not proven.
    *
    * @param {number} number

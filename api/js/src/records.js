@@ -22,7 +22,8 @@ export const UNDONE = ["restored", "compensated", "not_executed"];
  *   progress: string, ordinal: number, outbox: string[], result: any, undone: string, ended: number}} Record
  * @typedef {{file: string, raw: boolean, envelope: string, logged: boolean}} Point a checkpoint
  * @typedef {{run: string, told: {[incident: string]: string[]}, checkpoints: {[local: string]: Point},
- *   signals: {[what: string]: {envelope: string, index: number | null}}}} Kept what is kept of a run
+ *   signals: {[what: string]: {envelope: string, index: number | null}},
+ *   recoveries?: {[step: string]: {started_at: number, rungs: object[]}}}} Kept what is kept of a run
  */
 
 /** Whether the step, if it is taken again, is another execution. @param {Record} r */

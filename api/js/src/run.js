@@ -4,6 +4,7 @@ import { createHash } from "node:crypto";
 import { InputError, LedgerError, NoEffect, Refused, RolledBack } from "./errors.js";
 import { plain, stateBytes } from "./hooks.js";
 import { checkName, EFFECTS, execId, FINAL, isSpent, shown, UNDONE } from "./records.js";
+import { forget } from "./recover.js";
 import { place } from "./waiting.js";
 
 const KEYED = ["compensable", "irrevocable", "undeclared"];
@@ -63,7 +64,17 @@ export class Step {
     this.#exec = exec;
   }
 
-  /** The step as it stands in the state. @returns {Record} */
+  /** The run of the step. */
+  get run() {
+    return this.#run;
+  }
+
+  /** The step as it stands in the state. @returns {Record} @throws {InputError} before it is begun */
+  get record() {
+    return this.#kept;
+  }
+
+  /** @returns {Record} */
   get #kept() {
     if (!this.#record) throw new InputError(`step ${this.name}: not begun`, "await run.step first");
     return this.#record;
@@ -107,6 +118,7 @@ export class Step {
       const returned = await place.run({ agent: this.#agent, steps: [...this.#agent.within(), record.exec], obeying: false }, async () => does(this));
       if (returned !== undefined) this.result = returned;
     } catch (thrown) {
+      this.#agent.failed(thrown, this);
       await this.#end(record, thrown instanceof NoEffect ? "cancelled" : "failed");
       throw thrown;
     }
@@ -213,7 +225,8 @@ export class Step {
         record.progress = progress;
         record.outbox = [agent.sign("execution", this.#body(record, progress))];
         agent.records.save(record);
-        if (progress !== "confirmed") this.#run.used.delete(record.exec);
+        if (progress === "confirmed") forget(this.#run, record);
+        else this.#run.used.delete(record.exec);
         try {
           await agent.sendEnd(record);
         } catch (why) {

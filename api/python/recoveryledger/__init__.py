@@ -10,10 +10,11 @@ from .agent import Agent, connect
 from .base import Event
 from .errors import Forked, InputError, LedgerError, NoEffect, NotUndone, Refused, RolledBack, StateError, Unproven, Unreachable
 from .hooks import Undo
+from .recover import Action, Escalated
 from .run import Run, Step
 from .work import Call, Hooks, Report
 
 __all__ = [
-    "Agent", "Call", "Event", "Forked", "Hooks", "InputError", "LedgerError", "NoEffect", "NotUndone", "Refused", "Report",
-    "RolledBack", "Run", "StateError", "Step", "Undo", "Unproven", "Unreachable", "connect",
+    "Action", "Agent", "Call", "Escalated", "Event", "Forked", "Hooks", "InputError", "LedgerError", "NoEffect", "NotUndone", "Refused",
+    "Report", "RolledBack", "Run", "StateError", "Step", "Undo", "Unproven", "Unreachable", "connect",
 ]

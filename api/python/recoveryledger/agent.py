@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import json
@@ -9,7 +10,7 @@ import os
 import pathlib
 import threading
 import time
-from typing import Any, Callable, TypeVar, overload
+from typing import Any, Callable, Iterable, TypeVar, overload
 
 from . import trust
 from .base import Config, Event, Stopped
@@ -19,7 +20,8 @@ from .keyfile import load_key
 from .ledger import Head, Ledger
 from .obey import Obeyer
 from .records import FINAL, Record, Records
-from .run import Run
+from .recover import Action, Recovery
+from .run import Run, Step, in_thread
 from .signing import Signer, body_of
 from .store import Store, write_file
 from .work import CLOSED, RESTORE, Hooks
@@ -126,6 +128,49 @@ class Agent:
         in the thread that obeys, when work of the run was undone; the run is told all the same.
         """
         return Run(self, name, on_rollback)
+
+    def recover(self, error: BaseException, step: Step | None = None, *, able: Iterable[str] = ("retry",), idempotent: bool = False,
+                effects: str = "", probe: Callable[[Step], bool | None] | None = None, model: str = "") -> Action:
+        """Asks the policy in force what to do about the error of a step, waits as long as it says, and returns what to try.
+
+        error: what ended the step. What is no failure, such as a RolledBack, is raised again
+        step: the step; by default the one that the error ended
+        able: the strategies that the loop can carry out. Where the policy wants another one, that is an Escalated
+        idempotent: the step may be done twice under its key to the same effect as once
+        effects: what the failed attempt left: none, partial, complete or unknown, by default as the error says
+        probe: a function that says whether the step had its effect: True, False, or None if it does not know
+        model: the model that the step used
+
+        The actions of a step count together until the step is confirmed, through crashes, too. The error is an
+        Escalated if a person has to decide, and a RolledBack if work of the run is undone meanwhile.
+        """
+        asked = Recovery(error, step, able=able, idempotent=idempotent, effects=effects, probe=probe, model=model)
+        while True:
+            wait_ms, action = asked.ask()
+            self._wait(asked.step.run, wait_ms)
+            if action is not None:
+                return action
+
+    async def recover_async(self, error: BaseException, step: Step | None = None, *, able: Iterable[str] = ("retry",), idempotent: bool = False,
+                            effects: str = "", probe: Callable[[Step], bool | None] | None = None, model: str = "") -> Action:
+        """`recover` for a task. The probe is called in another thread."""
+        asked = Recovery(error, step, able=able, idempotent=idempotent, effects=effects, probe=probe, model=model)
+        while True:
+            wait_ms, action = await in_thread(asked.ask)
+            await asyncio.sleep(wait_ms / 1000)
+            if action is not None:
+                return action
+
+    def _wait(self, run: Run, wait_ms: int) -> None:
+        """Waits, or raises a RolledBack of the run."""
+        till = time.monotonic() + wait_ms / 1000
+        while True:
+            run.check()
+            rest = till - time.monotonic()
+            if rest <= 0:
+                return
+            with self.changed:
+                self.changed.wait(min(rest, 1.0))
 
     def obey(self, timeout: float | None = None) -> dict[str, str]:
         """Waits until nothing is left to undo, and the incidents that the agent signaled are over.

@@ -264,6 +264,19 @@ class Ledger:
         except (KeyError, TypeError, ValueError, AttributeError):
             raise Unproven("commands have not the form of ones", "check the URL, and any proxy in between") from None
 
+    def decide(self, question: dict[str, Any]) -> dict[str, Any]:
+        """What the policy in force has a loop do about one failure, as docs/recovery.md describes. Not proven."""
+        answer = self._json(self.request("POST", "/v1/decide", json.dumps(question, ensure_ascii=False).encode())[0])
+        try:
+            decision = answer["decision"]
+            action, rule, failure, _ = decision["action"], decision["rule"], decision["failure"], decision["rung"]
+            texts = [action["strategy"], action["reason"], rule["id"], failure["class"], failure["code"]]
+            if not all(isinstance(t, str) for t in texts) or type(rule["rung"]) is not int or type(action.get("wait_ms", 0)) is not int:
+                raise TypeError
+        except (KeyError, TypeError, AttributeError):
+            raise Unproven("a decision has not the form of one", "check the URL, and any proxy in between") from None
+        return decision
+
     def bundle(self, agent: str, incident: int, **query: object) -> tuple[bytes, int]:
         """A page of a bundle as received, not believed; and where the next page begins, 0: nowhere."""
         name = urllib.parse.quote(agent, safe="")

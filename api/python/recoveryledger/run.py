@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, TypeVar, Uni
 from .errors import InputError, LedgerError, NoEffect, Refused, RolledBack
 from .hooks import state_bytes
 from .records import EFFECTS, FINAL, UNDONE, Record, check_name, exec_id
+from .recover import forget, note
 
 if TYPE_CHECKING:
     from .agent import Agent
@@ -42,6 +43,11 @@ class Step:
         self._record: Record | None = None
         self._holder = 0
         self.done = self.interrupted = False
+
+    @property
+    def run(self) -> Run:
+        """The run of the step."""
+        return self._run
 
     @property
     def record(self) -> Record:
@@ -194,8 +200,11 @@ class Step:
                 with agent.changed:
                     record.progress, record.outbox = progress, [agent.sign("execution", self._body(record, progress))]
                     agent.records.save(record)
-                if progress != "confirmed":
+                if progress == "confirmed":
+                    forget(self)
+                else:
                     self._run.unuse(record.exec)
+                    note(why, self)
                 try:
                     agent.send_end(record)
                 except LedgerError:
