@@ -40,6 +40,12 @@ coord ← api/view ← api/server
 api/words ← api/view ← api/console
 coord/bundle ← api/view ← cmd/arl/exit
 api/view ← api/report ← api/console
+api/view ← api/notify ← cmd/arl/node
+coord/coordinator ← api/notify
+coord/recovery/scenario ← api/notify
+ledger/process ← api/notify
+ledger/redact ← api/notify
+ledger ← api/notify
 api/report ← cmd/arl/incidents ← cmd/arl
 cmd/arl/access ← cmd/arl/incidents
 coord ← api/console ← cmd/arl/node

@@ -45,6 +45,7 @@ type serveOptions struct {
 	witnessBoot                          string
 	witnessing                           node.Witnessing
 	monitors                             listen.Monitors
+	notifying                            node.Notifying
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -58,12 +59,14 @@ func (a *app) serveCommand() *cobra.Command {
 		Example: "  arl serve --data ./data --listen 127.0.0.1:8087",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return o.monitors.Join(cmd.Context(), a.serve(cmd.Context(), &o))
+			err := o.monitors.Join(cmd.Context(), a.serve(cmd.Context(), &o))
+			return o.notifying.Join(cmd.Context(), o.data, o.anchor, a.logger(slog.LevelInfo), err)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.data, "data", "", "data directory (required)")
 	o.monitors.Register(flags)
+	o.notifying.Register(flags)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8087", "address to listen on")
 	flags.StringVar(&o.policy, "policy", "", "policy file for the genesis of a new ledger (default: arl policy show --default)")
 	flags.StringVar(&o.origin, "origin", "", "name of a new ledger, in every tree head (default: made up, unique)")
@@ -190,6 +193,9 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	if err != nil {
 		return err
 	}
+	if err := o.notifying.Begin(n); err != nil {
+		return err
+	}
 	if err := a.printStarted(n, e, p.Root); err != nil {
 		return err
 	}
@@ -197,6 +203,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	ctx, fail := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { e.alive.Ready(ctx, n, e.url) })
+	beside.Go(func() { o.notifying.Run(ctx) })
 	var conflict error
 	beside.Go(func() {
 		if conflict = n.Witness(ctx, config.Witnesses); conflict != nil {

@@ -1,0 +1,278 @@
+// Package notify tells endpoints of what people have to know: that an incident waits for approvals,
+// how it ended, that a task waits for an operator or can go to nobody, that an issuer or a log
+// contradicts itself.
+//
+// A message is a CloudEvent (v1.0, JSON), sent by HTTP and signed as Standard Webhooks says, or given
+// to a program. It names the command that answers it, and has no secret.
+//
+// Each endpoint follows the log by itself, from a cursor of its own. The cursor moves behind an entry
+// once the endpoint has taken the events of the entry. So there is no queue that could be lost:
+//
+//	DIR/NAME.json   {"index": next entry, "files": {name: next byte}}
+//
+// A crash between a message and its cursor sends the message again, under the same id. An endpoint
+// that takes nothing holds up itself alone.
+package notify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"recoveryledger/coord"
+	"recoveryledger/coord/coordinator"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// Config says who is told of what.
+type Config struct {
+	// File lists the endpoints. Required.
+	File *File
+	// Dir keeps the cursors. It is made if it is missing. Required.
+	Dir string
+	// Origin is the name of the ledger. Required.
+	Origin string
+	// Log and Replica are the ledger's. Required by Run.
+	Log     *ledger.Log
+	Replica *coordinator.Replica
+	// Evidence is the file of equivocations that the server keeps. Empty: none.
+	Evidence string
+	// Logger takes failures of endpoints. Nil: silence.
+	Logger *slog.Logger
+	// Closed says that the log could not be opened: only [Notifier.Forked] is called.
+	Closed bool
+	// First is the time before the second attempt at a message. Each further wait is twice as long, up
+	// to Most. 0: 1 s and 5 min.
+	First, Most time.Duration
+}
+
+// Notifier tells endpoints of events.
+type Notifier struct {
+	cfg       Config
+	endpoints []*follower
+}
+
+// follower takes one endpoint along the log.
+type follower struct {
+	*Notifier
+	endpoint *Endpoint
+	sink     sink
+	place    cursor // where it stands
+	kept     cursor // as the disk has it
+	keptAt   time.Time
+}
+
+// New returns a notifier. It reads the secrets and the cursors. An endpoint without a cursor begins at
+// the end of a log of the given size.
+func New(c *Config, size uint64) (*Notifier, error) {
+	n := &Notifier{cfg: *c}
+	if n.cfg.Logger == nil {
+		n.cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if n.cfg.First == 0 {
+		n.cfg.First, n.cfg.Most = time.Second, 5*time.Minute
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("notify: %w", err)
+	}
+	for i := range c.File.Endpoints {
+		f := &follower{Notifier: n, endpoint: &c.File.Endpoints[i]}
+		var err error
+		if f.sink, err = newSink(f.endpoint); err != nil {
+			return nil, fmt.Errorf("notify: endpoint %s: %w", f.endpoint.Name, err)
+		}
+		if f.place, err = n.load(f.endpoint.Name, size); err != nil {
+			return nil, fmt.Errorf("notify: endpoint %s: %w", f.endpoint.Name, err)
+		}
+		if err := f.keep(); err != nil {
+			return nil, fmt.Errorf("notify: endpoint %s: %w", f.endpoint.Name, err)
+		}
+		n.endpoints = append(n.endpoints, f)
+	}
+	return n, nil
+}
+
+// Run tells the endpoints until ctx ends. The error says that the log, or a cursor, cannot be read or
+// written.
+func (n *Notifier) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var all sync.WaitGroup
+	errs := make([]error, len(n.endpoints))
+	for i, f := range n.endpoints {
+		all.Go(func() {
+			if errs[i] = f.run(ctx); errs[i] != nil {
+				errs[i] = fmt.Errorf("notify: endpoint %s: %w", f.endpoint.Name, errs[i])
+				f.cfg.Logger.Error("AN ENDPOINT IS TOLD NOTHING MORE", "endpoint", f.endpoint.Name, "error", errs[i].Error())
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// The shortest time between two looks at the log, which one commit follows the other without end, and
+// the longest, after which files are looked at.
+const (
+	lookLeast = 5 * time.Millisecond
+	lookMost  = time.Second
+)
+
+// run follows the log until ctx ends.
+func (f *follower) run(ctx context.Context) error {
+	for {
+		err := f.pass(ctx)
+		if err == nil {
+			err = f.keep()
+		}
+		if err == nil {
+			err = f.wait(ctx)
+		}
+		if ctx.Err() != nil {
+			if err := f.keep(); err != nil {
+				return err
+			}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// wait returns when the log has grown, or a file may have.
+func (f *follower) wait(ctx context.Context) error {
+	long, cancel := context.WithTimeout(ctx, lookMost)
+	defer cancel()
+	if err := f.cfg.Log.Wait(long, f.place.Index+1); err != nil {
+		if long.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	return sleep(ctx, lookLeast)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// kinds are the kinds of entries that make events.
+var kinds = []entry.Kind{entry.KindDecision, entry.KindRecord, entry.KindTask, entry.KindAgent}
+
+// findMost is the number of entries of a kind that are looked up at once.
+const findMost = 1024
+
+// pass tells the endpoint of everything up to the end of the log and of the files.
+func (f *follower) pass(ctx context.Context) error {
+	for size := f.cfg.Log.Size(); f.place.Index < size; {
+		indexes, end, err := f.find(size)
+		if err != nil {
+			return err
+		}
+		for _, index := range indexes {
+			if err := f.entry(ctx, index); err != nil {
+				return err
+			}
+		}
+		f.place.Index = end
+	}
+	return f.files(ctx)
+}
+
+// find returns the indexes of the next entries that may make events, and the index up to which there
+// are no others.
+func (f *follower) find(size uint64) (indexes []uint64, end uint64, err error) {
+	end = size
+	for _, kind := range kinds {
+		found, err := f.cfg.Log.Find(ledger.Query{Index: entry.ByKind, Value: string(kind), From: f.place.Index, To: size, Limit: findMost})
+		if err != nil {
+			return nil, 0, err
+		}
+		if len(found) == findMost {
+			end = min(end, found[findMost-1]+1)
+		}
+		indexes = append(indexes, found...)
+	}
+	slices.Sort(indexes)
+	behind, _ := slices.BinarySearch(indexes, end)
+	return indexes[:behind], end, nil
+}
+
+// entry tells the endpoint of the events of an entry.
+func (f *follower) entry(ctx context.Context, index uint64) error {
+	e, err := f.cfg.Log.Entry(index)
+	if err != nil {
+		return err
+	}
+	var events []Event
+	now := f.cfg.Log.Now()
+	f.cfg.Replica.Read(func(s *coord.State) { events = eventsOf(e, s, f.cfg.Replica.Rules(), now) })
+	for i := range events {
+		if err := f.tell(ctx, &events[i]); err != nil {
+			return err
+		}
+	}
+	f.place.Index = index + 1
+	return f.keepAtTimes()
+}
+
+// tell sends an event until the endpoint takes it. The error is that of ctx, or of an event that is no
+// message.
+func (f *follower) tell(ctx context.Context, v *Event) error {
+	if !f.endpoint.wants(v) {
+		return nil
+	}
+	body, err := v.Message(f.cfg.Origin)
+	if err != nil {
+		return err
+	}
+	m := &message{v.ID(f.cfg.Origin), body}
+	pause := f.cfg.First
+	for attempt := 1; ; attempt++ {
+		wait, err := f.try(ctx, m)
+		if ctx.Err() != nil && err != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			if attempt > 1 {
+				f.cfg.Logger.Info("an endpoint takes notifications again", "endpoint", f.endpoint.Name, "attempts", attempt)
+			}
+			f.place.sent = true
+			return nil
+		}
+		if attempt&(attempt-1) == 0 { // 1, 2, 4, 8 …
+			f.cfg.Logger.Warn("an endpoint did not take a notification", "endpoint", f.endpoint.Name, "id", m.id, "type", v.Type, "attempt", attempt, "error", err.Error())
+		}
+		// Half of the pause is drawn, so that endpoints and ledgers do not come all at once.
+		drawn := pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads requests, keeps no secret
+		if err := sleep(ctx, max(wait, drawn)); err != nil {
+			return err
+		}
+		pause = min(2*pause, f.cfg.Most)
+	}
+}
+
+func (f *follower) try(ctx context.Context, m *message) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.endpoint.timeout())
+	defer cancel()
+	return f.sink.send(ctx, m)
+}
+
+// cursorPath returns the place of the cursor of an endpoint.
+func (n *Notifier) cursorPath(name string) string { return filepath.Join(n.cfg.Dir, name+".json") }

@@ -1,0 +1,305 @@
+package notify_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"recoveryledger/api/notify"
+	"recoveryledger/ledger/entry"
+)
+
+// data is what a message says.
+type data struct {
+	Index, Incident           uint64
+	Task, Says, Command, Look string
+}
+
+func (g *got) data(t *testing.T) (d data) {
+	t.Helper()
+	must(t, json.Unmarshal(g.Data(), &d))
+	return d
+}
+
+// TestTellsAnIncident follows an incident from the question to its end.
+func TestTellsAnIncident(t *testing.T) {
+	n, r := start(t), receive(t)
+	n.notify(r.endpoint("pager"))
+	id := n.incident("pay")
+	first := r.taken(1)[0]
+	d := first.data(t)
+	if first.Type() != "agent-recovery.incident.escalated" || first.Subject() != fmt.Sprintf("incident/%d", id) || d.Index != id+1 || d.Incident != id ||
+		d.Command != fmt.Sprintf("arl incident approve %d --reason REASON", id) || !first.Time().Equal(time.UnixMilli(n.made.Entries[id+1].RegisteredAt)) {
+		t.Errorf("%s", first.body)
+	}
+	n.made.Put("p", &entry.Approval{Incident: id, Proposal: n.made.Incident(id).Proposal.Ref, Verdict: "approve", Exp: n.made.At/1000 + 3600, Reason: "seen"})
+	step := func() {
+		todo, _ := n.made.State.Next(n.made.At + 1000)
+		n.made.Put("k", todo[0])
+	}
+	step()
+	n.made.Outcome(id, "a#pay", entry.ResultIrrevocable)
+	step()
+	n.play()
+	last := r.taken(2)[1]
+	if d := last.data(t); last.Type() != "agent-recovery.incident.failed" || d.Command != fmt.Sprintf("arl incident report %d", id) || last.ID() == first.ID() {
+		t.Errorf("%s", last.body)
+	}
+}
+
+// TestTellsTasks tells of tasks that wait for an operator, and of one that no agent can get, from the
+// beginning or since a key was revoked.
+func TestTellsTasks(t *testing.T) {
+	n, r := start(t), receive(t)
+	n.made.Put("root", &entry.Agent{Principal: "cook", Op: entry.Enrol, Key: n.made.Key("cook").Public, Roles: []entry.Role{entry.RoleAgent}, Domain: "d",
+		Span: entry.SpanWorkflow, Capabilities: []string{"cook"}})
+	n.play()
+	n.notify(r.endpoint("pager"))
+	retries := int64(1)
+	create := func(id, kind string) {
+		n.made.Put("o", &entry.Task{Task: entry.NewRef("o", id), Op: "create", From: entry.TaskCreated, To: entry.TaskCreated, Reason: "new", MaxRetries: &retries,
+			LeaseMS: new(int64(60_000)), Type: kind})
+		n.play()
+	}
+	create("any", "")
+	create("bake", "bake")
+	create("soup", "cook") // the cook can
+	n.made.Put("root", &entry.Agent{Principal: "cook", Op: entry.Revoke, Key: n.made.Key("cook").Public, Roles: []entry.Role{entry.RoleAgent}, Domain: "d",
+		Span: entry.SpanWorkflow, Capabilities: []string{"cook"}})
+	n.play()
+	r.taken(3)
+	if want := "task.escalated task/o#any, task.unassignable task/o#bake, task.unassignable task/o#soup"; r.told() != want {
+		t.Errorf("told %s, want %s", r.told(), want)
+	}
+	if d := r.seen[1].data(t); d.Command != "arl agent enrol --principal AGENT --key FILE --domain DOMAIN --capabilities 'bake'" || d.Look != "arl task show 'o#bake'" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestAtLeastOnce answers in every way that is no success. The same message comes again until it is
+// taken, with the same id, and those behind it come after it.
+func TestAtLeastOnce(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	defer elsewhere.Close()
+	for name, answer := range map[string]http.HandlerFunc{
+		"500": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusInternalServerError) },
+		"404": http.NotFound,
+		"redirect": func(w http.ResponseWriter, q *http.Request) {
+			http.Redirect(w, q, elsewhere.URL, http.StatusPermanentRedirect)
+		},
+		"slow": func(_ http.ResponseWriter, q *http.Request) {
+			select {
+			case <-q.Context().Done():
+			case <-t.Context().Done():
+			}
+		},
+		"cut off": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"later": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "0")
+			w.WriteHeader(http.StatusServiceUnavailable)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, r := start(t), receive(t)
+			r.says(func(w http.ResponseWriter, q *http.Request) {
+				defer func() { r.came <- struct{}{} }()
+				answer(w, q)
+			})
+			n.notify(r.endpoint("pager"))
+			first, second := n.incident("one"), n.incident("two")
+			r.await("three attempts", func() bool { return r.tries >= 3 })
+			r.says(nil)
+			seen := r.taken(2)
+			if seen[0].data(t).Incident != first || seen[1].data(t).Incident != second {
+				t.Errorf("told %s", r.told())
+			}
+		})
+	}
+}
+
+// TestADeadEndpointHoldsUpNobody stands beside one that never answers and one that nobody listens at.
+func TestADeadEndpointHoldsUpNobody(t *testing.T) {
+	n, dead, good := start(t), receive(t), receive(t)
+	dead.says(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
+	gone := httptest.NewServer(nil)
+	gone.Close()
+	nobody := good.endpoint("nobody")
+	nobody.URL = gone.URL
+	slow := dead.endpoint("dead")
+	slow.TimeoutMS = 60_000
+	n.notify(slow, good.endpoint("good"), nobody)
+	for i := range 20 {
+		n.incident(fmt.Sprint("x", i))
+	}
+	good.taken(20)
+}
+
+// TestFilters tells endpoints of what they ask for.
+func TestFilters(t *testing.T) {
+	n, ends, flows, all := start(t), receive(t), receive(t), receive(t)
+	a, b := ends.endpoint("ends"), flows.endpoint("flows")
+	a.Events, b.Workflows = []string{notify.Failed, notify.Equivocation}, []entry.WorkflowID{"other"}
+	n.notify(a, b, all.endpoint("all"))
+	n.incident("one")
+	all.taken(1)
+	if len(ends.seen)+len(flows.seen) > 0 {
+		t.Errorf("told %s and %s", ends.told(), flows.told())
+	}
+}
+
+// TestGoesOnWhereItEnded stops the notifier between messages, and takes its place with another one. Each
+// message comes, in the order of the log.
+func TestGoesOnWhereItEnded(t *testing.T) {
+	n, r := start(t), receive(t)
+	n.incident("before") // a new endpoint is not told of it
+	var want []string
+	for i := range 5 {
+		stop := n.notify(r.endpoint("pager"))
+		want = append(want, fmt.Sprintf("incident.escalated incident/%d", n.incident(fmt.Sprint("x", i))))
+		r.taken(i + 1)
+		stop()
+	}
+	late := n.incident("nobody-runs")
+	n.notify(r.endpoint("pager"))
+	r.taken(6)
+	want = append(want, fmt.Sprintf("incident.escalated incident/%d", late))
+	if got := r.told(); got != strings.Join(want, ", ") {
+		t.Errorf("told %s", got)
+	}
+}
+
+// TestSentAgainUnderTheSameID loses the cursor behind a message, as a crash does.
+func TestSentAgainUnderTheSameID(t *testing.T) {
+	n, r := start(t), receive(t)
+	stop := n.notify(r.endpoint("pager"))
+	cursor := filepath.Join(n.dir, "pager.json")
+	before, err := os.ReadFile(cursor)
+	must(t, err)
+	n.incident("one")
+	r.taken(1)
+	stop()
+	must(t, os.WriteFile(cursor, before, 0o600))
+	n.notify(r.endpoint("pager"))
+	r.await("the message again", func() bool { return len(r.seen) == 1 && len(r.again) > 0 })
+}
+
+// TestCursors reads what is no cursor, and one that an older copy of the log cannot have.
+func TestCursors(t *testing.T) {
+	n, r := start(t), receive(t)
+	must(t, os.MkdirAll(n.dir, 0o700))
+	path := filepath.Join(n.dir, "pager.json")
+	for _, bad := range []string{"", "{", `{"index":-1,"files":{}}`, `{"index":1,"files":{},"more":1}`} {
+		must(t, os.WriteFile(path, []byte(bad), 0o600))
+		if _, err := notify.New(n.config(r.endpoint("pager")), 9); err == nil || !strings.Contains(err.Error(), "remove the file") {
+			t.Errorf("%q is a cursor: %v", bad, err)
+		}
+	}
+	must(t, os.WriteFile(path, []byte(`{"index":1000,"files":{"evidence":1000}}`), 0o600))
+	n.notify(r.endpoint("pager"))
+	n.incident("one")
+	r.taken(1)
+}
+
+// TestPrograms gives messages to a program: it takes them, fails, prints without end, or does not end.
+func TestPrograms(t *testing.T) {
+	n, dir := start(t), t.TempDir()
+	t.Setenv("ARL_PASSPHRASE", "opens the keys")
+	script := filepath.Join(dir, "hook")
+	must(t, os.WriteFile(script, []byte(`#!/bin/sh
+tries=$(cat "$1/tries" 2>/dev/null || echo 0)
+echo $((tries + 1)) > "$1/tries"
+case $tries in
+0) exit 1 ;;
+1) yes ;;
+2) sleep 60 ;;
+esac
+env > "$1/env"
+cat > "$1/message.tmp" && mv "$1/message.tmp" "$1/message"
+`), 0o755))
+	n.notify(notify.Endpoint{Name: "hook", Exec: []string{script, dir}, TimeoutMS: 2000})
+	id := n.incident("one")
+	var message []byte
+	for late := time.Now().Add(3 * time.Second); message == nil; {
+		message, _ = os.ReadFile(filepath.Join(dir, "message"))
+		if time.Now().After(late) {
+			t.Fatal("no message")
+		}
+	}
+	if !strings.Contains(string(message), fmt.Sprintf(`"incident":%d`, id)) {
+		t.Errorf("%s", message)
+	}
+	env, err := os.ReadFile(filepath.Join(dir, "env"))
+	must(t, err)
+	if strings.Contains(string(env), "PASSPHRASE") || !strings.Contains(string(env), "ARL_NOTIFICATION=") {
+		t.Errorf("the environment of the program: %s", env)
+	}
+}
+
+// TestNoSecrets writes a secret as a reason: the message does not have it.
+func TestNoSecrets(t *testing.T) {
+	v := notify.Event{Type: notify.Escalated, Subject: "incident/1", Says: "login failed: token=ghp_0123456789abcdef0123456789abcdef0123 \u202e"}
+	message, err := v.Message("ledger")
+	must(t, err)
+	if strings.Contains(string(message), "ghp_") || strings.Contains(string(message), "\u202e") || !strings.Contains(string(message), "[secret]") {
+		t.Errorf("%s", message)
+	}
+}
+
+// TestForks keeps that a log contradicts itself for endpoints that are not reached at once.
+func TestForks(t *testing.T) {
+	n, r, late := start(t), receive(t), receive(t)
+	late.says(http.NotFound)
+	c := n.config(r.endpoint("pager"), late.endpoint("late"))
+	w, err := notify.New(c, n.log.Size())
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(n.dir, "forks.ndjson"), []byte(`{"kind":"torn`), 0o600)) // a crash
+	ctx, cancel := timeout(t)
+	defer cancel()
+	must(t, w.Forked(ctx, "fork", "two heads of size 9", time.UnixMilli(n.made.At)))
+	seen := r.taken(1)
+	if d := seen[0].data(t); seen[0].Type() != "agent-recovery.log.fork" || !strings.Contains(d.Says, "two heads of size 9") || d.Command != "arl log audit" {
+		t.Errorf("%s", seen[0].body)
+	}
+	late.says(nil)
+	closed := *c
+	closed.Closed, closed.Log, closed.Replica = true, nil, nil // it cannot be opened the next time
+	w, err = notify.New(&closed, 0)
+	must(t, err)
+	must(t, w.Forked(t.Context(), "fork", "two heads of size 9, still", time.UnixMilli(n.made.At)))
+	if seen := late.taken(2); seen[0].body != r.taken(2)[0].body {
+		t.Errorf("%s", seen[0].body)
+	}
+	stop := n.notify(r.endpoint("pager"), late.endpoint("late"))
+	n.incident("one")
+	r.taken(3)
+	stop()
+	if len(r.seen) != 3 || r.seen[2].Type() != "agent-recovery.incident.escalated" {
+		t.Errorf("told %s", r.told())
+	}
+}
+
+// TestEquivocations tells of what the server keeps, from the beginning of the file, and not of half a
+// line.
+func TestEquivocations(t *testing.T) {
+	n, r := start(t), receive(t)
+	other := n.made.Sign("a", &entry.Checkpoint{Checkpoint: "c", Digest: entry.DigestOf("other")})
+	line := fmt.Sprintf(`{"detail":"entry 3 has the id","index":3,"envelope":%s}`, other.AppendEnvelope(nil))
+	path := n.config().Evidence
+	must(t, os.WriteFile(path, []byte("not a line of it\n"+line+"\n"+line[:40]), 0o600))
+	n.notify(r.endpoint("pager"))
+	first := r.taken(1)[0]
+	if d := first.data(t); first.Type() != "agent-recovery.log.equivocation" || d.Index != 3 || d.Command != "arl log evidence" || !strings.Contains(d.Says, "a signed another object") {
+		t.Errorf("%s", first.body)
+	}
+	again := n.made.Sign("b", &entry.Checkpoint{Checkpoint: "c", Digest: entry.DigestOf("other")})
+	must(t, os.WriteFile(path, fmt.Appendf(nil, "not a line of it\n%s\n"+`{"detail":"x","index":4,"envelope":%s}`+"\n", line, again.AppendEnvelope(nil)), 0o600))
+	if second := r.taken(2)[1]; second.data(t).Index != 4 {
+		t.Errorf("%s", second.body)
+	}
+}

@@ -1,0 +1,95 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"recoveryledger/api/notify"
+	"recoveryledger/cmd/arl/exit"
+)
+
+// Notifying tells the endpoints of a notification file what happens in a ledger.
+type Notifying struct {
+	path     string
+	file     *notify.File
+	notifier *notify.Notifier // nil: the log was not opened
+}
+
+// Register adds the flag.
+func (y *Notifying) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&y.path, "notify", "", "file of endpoints to notify of what people have to know (docs/notifications.md)")
+}
+
+// Check reads the notification file and its secrets with read, so that a mistake leaves nothing behind.
+func (y *Notifying) Check(read func(name string, limit int64) ([]byte, error)) error {
+	if y.path == "" {
+		return nil
+	}
+	text, err := read(y.path, notify.MaxFile)
+	if err == nil {
+		y.file, err = notify.Parse(y.path, text)
+	}
+	if err == nil {
+		err = y.file.CheckSecrets()
+	}
+	return exit.With(exit.Config, err)
+}
+
+// Begin reads the cursors of the endpoints of an open ledger.
+func (y *Notifying) Begin(n *Node) (err error) {
+	if y.file == nil {
+		return nil
+	}
+	c := y.config(n)
+	c.Log, c.Replica, c.Logger = n.Log, n.Replica, n.Logger
+	y.notifier, err = notify.New(c, n.Log.Size())
+	return exit.With(exit.Config, err)
+}
+
+func (y *Notifying) config(n *Node) *notify.Config {
+	return &notify.Config{File: y.file, Dir: filepath.Join(n.Dir, "notify"), Origin: n.Origin, Evidence: filepath.Join(n.Dir, "evidence.ndjson")}
+}
+
+// Run tells the endpoints until ctx ends. It logs its errors: an endpoint that cannot be told ends no
+// ledger.
+func (y *Notifying) Run(ctx context.Context) {
+	if y.notifier != nil {
+		_ = y.notifier.Run(ctx)
+	}
+}
+
+// forkTime is the time in which endpoints are told why the ledger ends. Those that were not reached
+// are told at the next start.
+const forkTime = 10 * time.Second
+
+// Join tells the endpoints of the error with which a ledger ended, if the log contradicts itself. It
+// returns that error, joined with its own.
+func (y *Notifying) Join(ctx context.Context, dir, anchor string, logger *slog.Logger, err error) error {
+	found, ok := exit.Contradicted(err)
+	if !ok || y.file == nil {
+		return err
+	}
+	if y.notifier == nil {
+		n, failed := Look(dir, anchor)
+		if failed != nil {
+			return errors.Join(err, failed)
+		}
+		c := y.config(n)
+		c.Logger, c.Closed = logger, true
+		if y.notifier, failed = notify.New(c, 0); failed != nil {
+			return errors.Join(err, failed)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forkTime)
+	defer cancel()
+	if failed := y.notifier.Forked(ctx, found.Kind, found.Error(), time.Now()); failed != nil {
+		return errors.Join(err, fmt.Errorf("tell the endpoints of --notify: %w", failed))
+	}
+	return err
+}
