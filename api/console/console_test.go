@@ -239,6 +239,37 @@ func TestFollows(t *testing.T) {
 	}
 }
 
+// TestLimits shows what a plan uses of what is allowed, proposed and in force alike: putting the plan in
+// force counts nothing twice.
+func TestLimits(t *testing.T) {
+	l := foldlog.New(t)
+	id := chain(l)
+	limits := func() (table string) {
+		t.Helper()
+		_, body := get(t, pages(t, l, ""), "/incidents/"+decimal(id))
+		_, table, there := strings.Cut(body, `id="limit-table"`)
+		table, _, _ = strings.Cut(table, "</table>")
+		if there != strings.Contains(body, `<h2 id="limits">Limits</h2>`) {
+			t.Errorf("limits without a table: %s", body)
+		}
+		table, _, _ = strings.Cut(table, "<tr><td>fence</td>") // until a plan is in force
+		return strings.TrimSuffix(table, "</tbody>")
+	}
+	l.Decide(id, entry.ActContain)
+	proposed := limits()
+	if !strings.Contains(proposed, "<td>3 of ") {
+		t.Errorf("three members are proposed: %s", proposed)
+	}
+	l.Approve(id)
+	if now := limits(); now != proposed {
+		t.Errorf("in force: %s, want %s", now, proposed)
+	}
+	l.Compensate(id, "b#note")
+	if now := limits(); now != proposed {
+		t.Errorf("partly undone: %s, want %s", now, proposed)
+	}
+}
+
 // TestTimeline lists the entries of an incident in their order, and what is ahead of it.
 func TestTimeline(t *testing.T) {
 	l := foldlog.New(t)

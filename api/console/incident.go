@@ -21,8 +21,9 @@ type incidentPage struct {
 	WaitsFor string
 	Plan     *api.Plan // in force, or what a decision would have now; nil: there is none
 	InForce  bool
-	Decides  string   // who may put the plan in force
-	Picture  *picture // nil: the plan is too large, and Lanes stands in its place
+	Counters []api.Counter // of the rolling limits, the plan included; empty: the incident is over
+	Decides  string        // who may put the plan in force
+	Picture  *picture      // nil: the plan is too large, and Lanes stands in its place
 	Lanes    []lane
 	Opened   entry.Principal // the agent whose part of a large plan the picture shows; empty: it shows the plan
 	Further  string          // link to the agent's further members; empty: there are none
@@ -133,6 +134,13 @@ func (b *incidentPage) addPlan(k *Console, state *coord.State, v *coord.Incident
 	}
 	if b.Plan == nil {
 		return nil
+	}
+	if b.Counters = b.Plan.Counters; b.InForce && v.State.Open() {
+		again, err := view.Plan(state, v.ID, &api.PlanQuery{Preview: true}, now) // the plan in force counts as this one does
+		if err != nil {
+			return err
+		}
+		b.Counters = again.Counters
 	}
 	for _, index := range asked.without {
 		b.Without[index] = true
