@@ -40,6 +40,8 @@ type Metric struct {
 	Unit    string  `json:"unit"` // of its values; empty: a count of what the meaning names
 	Labels  []Label `json:"labels"`
 	Meaning string  `json:"meaning"`
+	// Alerts are the alerts of docs/operations/alerts.yaml that read the metric.
+	Alerts []string `json:"alerts,omitempty"`
 
 	group   string    // of the document
 	buckets []float64 // of a histogram
@@ -51,7 +53,22 @@ const Other = "other"
 
 // Catalogue returns all metrics in the order of the document.
 func Catalogue() []Metric {
-	return slices.Concat(ofEntries(), ofLog(), ofIncidents(), ofRecovery(), ofTasks(), ofInvariants(), ofHTTP(), ofProcess())
+	all := slices.Concat(ofEntries(), ofLog(), ofIncidents(), ofRecovery(), ofTasks(), ofInvariants(), ofHTTP(), ofProcess())
+	for i := range all {
+		all[i].Alerts = alerts[all[i].Name]
+	}
+	return all
+}
+
+// alerts are the alerts that read a metric, in ascending order.
+var alerts = map[string][]string{
+	"arl_approvals_oldest_seconds":   {"ArlApprovalsWait"},
+	"arl_incidents_ended_total":      {"ArlNotUndone"},
+	"arl_witnesses_failing":          {"ArlWitnessesDown"},
+	"arl_witnessed_age_seconds":      {"ArlWitnessesDown"},
+	"arl_disk_free_bytes":            {"ArlDiskAlmostFull"},
+	"arl_disk_reserve_bytes":         {"ArlDiskAlmostFull"},
+	"arl_invariant_violations_total": {"ArlInvariant"},
 }
 
 // texts returns values as strings.

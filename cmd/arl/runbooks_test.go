@@ -1,0 +1,182 @@
+package main_test
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"recoveryledger/api/metrics"
+)
+
+// alertsPath and runbooksDir are where operators find alerts and runbooks.
+var (
+	alertsPath  = filepath.Join(root, "docs", "operations", "alerts.yaml")
+	runbooksDir = filepath.Join(root, "docs", "operations", "runbooks")
+)
+
+// alertRule is a rule of the file of alerts.
+type alertRule struct {
+	Alert       string            `yaml:"alert"`
+	Record      string            `yaml:"record"`
+	Expr        string            `yaml:"expr"`
+	For         string            `yaml:"for"`
+	Labels      map[string]string `yaml:"labels"`
+	Annotations map[string]string `yaml:"annotations"`
+}
+
+func alertRules(t *testing.T) (rules []alertRule) {
+	t.Helper()
+	content, err := os.ReadFile(alertsPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Name  string      `yaml:"name"`
+			Rules []alertRule `yaml:"rules"`
+		} `yaml:"groups"`
+	}
+	if err := yaml.UnmarshalWithOptions(content, &file, yaml.DisallowUnknownField()); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range file.Groups {
+		rules = append(rules, g.Rules...)
+	}
+	return rules
+}
+
+// TestAlerts wants of each alert what its reader needs, and a runbook. Its expression names metrics
+// of the catalogue, and the catalogue names the alert.
+func TestAlerts(t *testing.T) {
+	uses := map[string][]string{}
+	for _, m := range metrics.Catalogue() {
+		uses[m.Name] = nil
+	}
+	for _, r := range alertRules(t) {
+		for _, name := range regexp.MustCompile(`\barl_[a-z0-9_]+`).FindAllString(r.Expr, -1) {
+			if _, known := uses[name]; !known {
+				name = regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+			}
+			if _, known := uses[name]; !known {
+				t.Errorf("%s%s: no metric %s", r.Alert, r.Record, name)
+			}
+			if r.Alert != "" && !slices.Contains(uses[name], r.Alert) {
+				uses[name] = append(uses[name], r.Alert)
+			}
+		}
+		if r.Record != "" {
+			continue
+		}
+		runbook := r.Annotations["runbook_url"]
+		if s := r.Labels["severity"]; s != "page" && s != "ticket" || r.For == "" || r.Annotations["summary"] == "" || !strings.HasSuffix(r.Annotations["reason"], ".") {
+			t.Errorf("%s lacks a severity, a time, a summary or a reason: %+v", r.Alert, r)
+		}
+		if _, err := os.Stat(filepath.Join(runbooksDir, "..", filepath.FromSlash(runbook))); err != nil || runbook == "" {
+			t.Errorf("%s has no runbook %q", r.Alert, runbook)
+		}
+	}
+	for _, m := range metrics.Catalogue() {
+		slices.Sort(uses[m.Name])
+		if !slices.Equal(m.Alerts, uses[m.Name]) {
+			t.Errorf("%s: the catalogue names the alerts %q, want %q", m.Name, m.Alerts, uses[m.Name])
+		}
+	}
+}
+
+// TestPromtool has Prometheus itself read the alerts.
+func TestPromtool(t *testing.T) {
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		t.Skip("promtool is not installed")
+	}
+	if out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", alertsPath).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// runbookSections are the headings of a runbook, in their order.
+var runbookSections = []string{"Symptom", "What it means for safety", "First commands", "Decide", "How to know that it is over"}
+
+// TestRunbooks wants of each runbook its sections, three first commands, and a drill that runs every
+// command of the page. A drill without a runbook is refused.
+func TestRunbooks(t *testing.T) {
+	drills := map[string]string{}
+	scripts, err := filepath.Glob(filepath.Join(root, "testdata", "scripts", "drill_*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range scripts {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		drills[strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "drill_"), ".txtar")] = string(content)
+	}
+	pages, err := filepath.Glob(filepath.Join(runbooksDir, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range pages {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, page := strings.TrimSuffix(filepath.Base(path), ".md"), string(content)
+		checkRunbook(t, name, page, ranCommands(drills[name]))
+		delete(drills, name)
+	}
+	if len(drills) > 0 {
+		t.Errorf("drills without a runbook: %v", slices.Sorted(maps.Keys(drills)))
+	}
+}
+
+// ranCommands returns the command lines that a script runs.
+func ranCommands(script string) (lines []string) {
+	command := regexp.MustCompile(`^(?:! )?(?:exec|exits \d+) (.*)$`)
+	for line := range strings.Lines(script) {
+		if match := command.FindStringSubmatch(strings.TrimSpace(line)); match != nil {
+			lines = append(lines, match[1])
+		}
+	}
+	return lines
+}
+
+// commandsOf returns the command lines in the blocks of a page.
+func commandsOf(page string) (lines []string) {
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		for line := range strings.Lines(block[1]) {
+			if line = strings.TrimSpace(line); line != "" {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+func checkRunbook(t *testing.T, name, page string, ran []string) {
+	t.Helper()
+	var found []string
+	for _, match := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(page, -1) {
+		found = append(found, match[1])
+	}
+	if !slices.Equal(found, runbookSections) {
+		t.Errorf("%s has the sections %q, want %q", name, found, runbookSections)
+	}
+	_, first, _ := strings.Cut(page, "## First commands\n")
+	first, _, _ = strings.Cut(first, "\n## ")
+	if n := len(commandsOf(first)); n != 3 {
+		t.Errorf("%s has %d first commands, want 3", name, n)
+	}
+	for _, command := range commandsOf(page) {
+		if !slices.Contains(ran, command) {
+			t.Errorf("%s: no drill runs %q", name, command)
+		}
+	}
+}
