@@ -12,6 +12,8 @@ import (
 
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/failures"
+	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/coord/audit"
 	"recoveryledger/coord/recovery/importer"
 )
@@ -23,7 +25,7 @@ func (a *app) scenarioCommand() *cobra.Command {
 		Long:    "Make scenarios, the input of arl recover, from recorded runs. docs/scenario.md describes the format.",
 		Example: "  arl scenario import --format openai-chat transcripts.json > scenario.ndjson",
 	}
-	cmd.AddCommand(a.scenarioImportCommand())
+	cmd.AddCommand(a.scenarioImportCommand(), a.scenarioToolsCommand())
 	return cmd
 }
 
@@ -31,6 +33,7 @@ func (a *app) scenarioCommand() *cobra.Command {
 type scenarioOptions struct {
 	access.Where
 	format, since string
+	tools         string
 	tags          []string
 	keepGoing     bool
 }
@@ -42,15 +45,18 @@ func (a *app) scenarioImportCommand() *cobra.Command {
 		Short: "Turn recorded agent runs into scenario lines",
 		Long: "Print each recorded run as one line of a scenario: its steps, the known facts of every attempt, and raw errors\n" +
 			"as codes of the failure taxonomy. Unknown facts are left out, never invented. Files are read as streams; - is\n" +
-			"standard input. The format ledger reads the incidents of a log instead: of the ledger at --url, or with --data\n" +
+			"standard input. Standard error says how many records of each file were taken, how many were left, and why.\n" +
+			"The format ledger reads the incidents of a log instead: of the ledger at --url, or with --data\n" +
 			"of a stopped one.\n" +
 			"The exit code is 2 if something could not be used.",
 		Example: "  arl scenario import --format otlp traces.json > scenario.ndjson",
 		RunE:    func(cmd *cobra.Command, files []string) error { return a.importScenario(cmd.Context(), files, &o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.format, "format", "", "format of the files: otlp|ect|openai-chat|attempts|toolbench|galaxy|ledger (required)")
+	flags.StringVar(&o.format, "format", "", "format of the files: otlp, openinference, ect, openai-chat, attempts, toolbench, galaxy or ledger (required)")
 	flags.StringVar(&o.since, "since", "", "with ledger: incidents signalled at or after this time (RFC 3339)")
+	flags.StringVar(&o.tools, "tools", "", "tools file: the effects of tools, which their names do not say (arl scenario tools)")
+	manual.NameValue(flags, "tools", "FILE")
 	flags.StringArrayVar(&o.tags, "tag", nil, "tag of every case, such as holdout; may be repeated")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "skip records that cannot be used, and list them")
 	o.Register(flags)
@@ -67,6 +73,9 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 		w.Refused = func(err error) { fmt.Fprintf(a.Err, "arl: %v\n", err) }
 	}
 	var err error
+	if w.Tools, err = failures.ReadTools(&a.Terminal, o.tools); err != nil {
+		return err
+	}
 	if importer.Format(o.format) == importer.Ledger {
 		err = a.importLedger(ctx, files, o, w)
 	} else {
@@ -74,6 +83,9 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 	}
 	err = errors.Join(err, exit.With(exit.IO, out.Flush()))
 	written, refused := w.Count()
+	if err == nil {
+		failures.TellUndeclared(&a.Terminal, w, o.tools)
+	}
 	if err == nil && refused > 0 {
 		err = exit.Usagef("records that could not be used: %d; cases written: %d", refused, written)
 	}
@@ -98,15 +110,42 @@ func (a *app) importRuns(ctx context.Context, files []string, o *scenarioOptions
 	defer end()
 	read := int64(0)
 	for _, file := range files {
+		counts := new(importer.Counts)
 		err := a.WithInput(file, func(in io.Reader) error {
 			counted := &importer.CountedReader{Reader: in, Count: &read}
-			return w.All(ctx, file, importer.Import(importer.Format(o.format), file, counted), func() { tell(uint64(read), uint64(max(total, read))) })
+			return w.All(ctx, file, importer.ImportCounted(importer.Format(o.format), file, counted, counts), func() { tell(uint64(read), uint64(max(total, read))) })
 		})
+		if err == nil || counts.Records > 0 {
+			a.Tell("%s: %s", file, counts)
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// scenarioToolsCommand writes the beginning of a tools file.
+func (a *app) scenarioToolsCommand() *cobra.Command {
+	var o scenarioOptions
+	cmd := &cobra.Command{
+		Use:   "tools FILE…",
+		Short: "Write the beginning of a tools file for recorded runs",
+		Long: "Write the beginning of a tools file for recorded runs: every tool that they call, with the effect that its name\n" +
+			"shows, otherwise undeclared, and how often it was called and failed. Correct the effects, and pass the file as\n" +
+			"--tools to arl scenario import.",
+		Example: "  arl scenario tools --format openinference spans.json > tools.yaml",
+		RunE: func(cmd *cobra.Command, files []string) error {
+			w := &importer.Writer{Out: io.Discard, Refused: func(err error) { fmt.Fprintf(a.Err, "arl: %v\n", err) }}
+			if err := a.importRuns(cmd.Context(), files, &o, w); err != nil {
+				return err
+			}
+			return a.PrintText(importer.Starter(w.Used()))
+		},
+	}
+	cmd.Flags().StringVar(&o.format, "format", "", "format of the files, as of arl scenario import (required)")
+	_ = cmd.MarkFlagRequired("format") // the flag exists
+	return cmd
 }
 
 // importLedger imports the incidents of a log. All entries of the log are checked against its

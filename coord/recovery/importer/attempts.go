@@ -110,7 +110,11 @@ func (g *attemptGroup) begin(name string, rec record) {
 
 // end yields the case if it exists and has all its rows.
 func (g *attemptGroup) end(yield func(scenario.Case, error) bool) bool {
-	return g.name == "" || g.broken || g.source.deliver(yield, g.rec, g.c, nil)
+	if g.name == "" || g.broken {
+		return true
+	}
+	g.source.counts.Taken += len(g.c.Steps)
+	return g.source.deliver(yield, g.rec, g.c, nil)
 }
 
 // fail yields the error of a row and drops the case. If the row does not name its case, the case

@@ -12,6 +12,7 @@ import (
 //
 //	get_… search_… list_…            none          read
 //	calculate think                  none          the agent's own reasoning
+//	retrieval rerank                 none          a trace says so: a search in documents
 //	Finish                           none          ToolBench: ends a branch
 //	book_reservation                 compensable   can be cancelled
 //	update_reservation_…             compensable   can be updated back
@@ -29,7 +30,7 @@ func toolEffect(tool string) entry.Effect {
 		}
 	}
 	switch tool {
-	case "calculate", "think", "Finish":
+	case "calculate", "think", "Finish", "retrieval", "rerank":
 		return entry.EffectNone
 	case "book_reservation":
 		return entry.EffectCompensable

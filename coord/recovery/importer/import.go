@@ -20,7 +20,7 @@
 //     [A-Za-z0-9._:/@-]{1,128}.
 //
 // The comment in each importer says what steps, edges, effects and checkpoints of
-// its format are taken from: chat.go, attempts.go, toolbench.go, galaxy.go, otlp.go, ect.go.
+// its format are taken from: chat.go, attempts.go, toolbench.go, galaxy.go, otlp.go, spanrow.go, ect.go.
 package importer
 
 import (
@@ -49,6 +49,9 @@ const (
 	// OTLP is traces in OTLP/JSON with the semantic conventions for
 	// generative AI, a batch of spans a line.
 	OTLP Format = "otlp"
+	// OpenInference is spans with the attributes of OpenInference, as Phoenix, smolagents, LangChain
+	// and LlamaIndex write them: a span a line, an array of spans, pages of Phoenix, or OTLP/JSON.
+	OpenInference Format = "openinference"
 	// ECT is execution context tokens, a compact JWS a line.
 	ECT Format = "ect"
 	// Ledger is the past incidents of a log, which [FromLog] reads and Import
@@ -65,24 +68,30 @@ const (
 // the next record, so that a caller may skip the record. After an error about the file the sequence
 // ends. Ids are unique within the sequence, and not over several files.
 func Import(format Format, name string, r io.Reader) iter.Seq2[scenario.Case, error] {
+	return ImportCounted(format, name, r, new(Counts))
+}
+
+// ImportCounted is [Import], and counts the records of the file that it reads.
+func ImportCounted(format Format, name string, r io.Reader, counts *Counts) iter.Seq2[scenario.Case, error] {
 	s := newSource(name, r)
+	s.counts = counts
 	switch format {
 	case OpenAIChat:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return chatCase(name, rec) })
 	case Attempts:
 		return s.attempts
-	case OTLP:
-		return s.otlp
+	case OTLP, OpenInference:
+		return func(yield func(scenario.Case, error) bool) { s.traces(format, yield) }
 	case ToolBench:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return toolbenchCase(name, rec) })
 	case ECT:
-		return ImportTokens(name, r, nil)
+		return counts.tokens(ImportTokens(name, r, nil))
 	case Galaxy:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return galaxyCase(name, rec) })
 	}
 	return func(yield func(scenario.Case, error) bool) {
 		wrong := scenario.Malformed("", fmt.Sprintf("has the unknown format %q", format),
-			fmt.Sprintf("choose %s, %s, %s, %s, %s or %s", OTLP, ECT, OpenAIChat, Attempts, ToolBench, Galaxy))
+			fmt.Sprintf("choose %s, %s, %s, %s, %s, %s or %s", OTLP, OpenInference, ECT, OpenAIChat, Attempts, ToolBench, Galaxy))
 		wrong.File = name
 		yield(scenario.Case{}, wrong)
 	}

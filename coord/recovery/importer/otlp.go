@@ -3,6 +3,7 @@ package importer
 import (
 	"cmp"
 	"container/list"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,17 +14,17 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// An otlp file is traces in OTLP/JSON, as the file exporter of a collector
-// writes them: one batch of spans a line, the spans of a trace in any of them.
-// Names follow the semantic conventions for generative AI; contents of
-// messages are read only where the exporter was told to record them, and
-// only digested.
+// An otlp or openinference file is traces: OTLP/JSON, as the file exporter of a
+// collector writes it, one batch of spans a line, or spans a line (spanrow.go);
+// the spans of a trace stand in any of them. The attributes are those of the
+// semantic conventions for generative AI, of OpenInference or of OpenLLMetry;
+// docs/traces.md lists them. Contents of messages are read only where the
+// exporter was told to record them, and only digested.
 //
 //   - A case is a trace. It is given when a number of batches brought no
 //     span of it; a span that comes later is an error.
-//   - A step is a call of a model (chat, text_completion, generate_content,
-//     embeddings) or of a tool (execute_tool, retrieval). An agent at work
-//     (invoke_agent) is a step only where it failed and nothing inside did.
+//   - A step is a call of a model or of a tool; a retrieval counts as a tool.
+//     An agent at work is a step only where it failed and nothing inside did.
 //   - Requests below a step that carry a resend count are attempts of that
 //     step: the client's own retries.
 //   - A call depends hard on the calls inside it and on those it links to,
@@ -38,6 +39,8 @@ import (
 //   - The outcome of the run is that of the span without parent.
 type otlpReader struct {
 	source *source
+	format Format
+	idle   int // batches after which a trace is whole
 	batch  int // of spans, from 1
 	open   map[pcommon.TraceID]*list.Element
 	order  *list.List // of *trace, the one seen last at the end
@@ -53,22 +56,24 @@ type trace struct {
 	broken bool // a span of the trace was an error, which stands for the trace
 }
 
-// otlp yields the cases of a file of traces.
-func (s *source) otlp(yield func(scenario.Case, error) bool) {
-	o := &otlpReader{source: s, open: map[pcommon.TraceID]*list.Element{}, order: list.New()}
+// traces yields the cases of a file of traces.
+func (s *source) traces(format Format, yield func(scenario.Case, error) bool) {
+	s.counts.unit = "spans"
+	o := &otlpReader{source: s, format: format, idle: tracesIdleMax, open: map[pcommon.TraceID]*list.Element{}, order: list.New()}
 	for {
 		rec, more, err := s.next()
 		if err == nil && !more && !o.found {
 			err = o.source.nothing()
 		}
-		if err != nil && !yield(scenario.Case{}, err) {
+		if err != nil { // no trace that is open is known to be whole
+			yield(scenario.Case{}, o.abandon(err))
 			return
 		}
 		if more && !o.take(rec, yield) {
 			return
 		}
 		for front := o.order.Front(); front != nil; front = o.order.Front() {
-			if t := front.Value.(*trace); more && t.last+tracesIdleMax >= o.batch {
+			if t := front.Value.(*trace); more && t.last+o.idle >= o.batch {
 				break
 			}
 			if !o.give(front, yield) {
@@ -81,6 +86,14 @@ func (s *source) otlp(yield func(scenario.Case, error) bool) {
 	}
 }
 
+// abandon adds to an error of the file how many traces end with it.
+func (o *otlpReader) abandon(err error) error {
+	if wrong, ok := errors.AsType[*scenario.Error](err); ok && o.order.Len() > 0 {
+		wrong.Detail += fmt.Sprintf("; the traces that were not whole before are not imported: %d", o.order.Len())
+	}
+	return err
+}
+
 // take sorts the spans of a batch into traces.
 func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) bool {
 	o.batch++
@@ -88,6 +101,9 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 		o.found = true
 		wrong.File, wrong.Record, wrong.Line = o.source.file, rec.number, rec.line
 		return yield(scenario.Case{}, wrong)
+	}
+	if isSpanRow(rec.value) {
+		return o.takeRows(rec, refuse)
 	}
 	batch, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(rec.value)
 	if err != nil {
@@ -101,12 +117,36 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 		for j, scope := range resource.ScopeSpans().All() {
 			for k, s := range scope.Spans().All() {
 				o.found = true
+				o.source.counts.Records++
 				if wrong := o.add(rec, s, service); wrong != nil {
 					wrong.Field = fmt.Sprintf("/resourceSpans/%d/scopeSpans/%d/spans/%d%s", i, j, k, wrong.Field)
 					if !refuse(wrong) {
 						return false
 					}
 				}
+			}
+		}
+	}
+	return true
+}
+
+// takeRows sorts the spans of a record that is no OTLP into traces.
+func (o *otlpReader) takeRows(rec record, refuse func(*scenario.Error) bool) bool {
+	o.idle = rowsIdleMax
+	rows := spanRows(rec.value)
+	for i, row := range rows {
+		o.found = true
+		o.source.counts.Records++
+		s, service, wrong := readSpanRow(row)
+		if wrong == nil {
+			wrong = o.add(rec, s, service)
+		}
+		if wrong != nil {
+			if len(rows) > 1 {
+				wrong.Field = fmt.Sprintf("/data/%d%s", i, wrong.Field)
+			}
+			if !refuse(wrong) {
+				return false
 			}
 		}
 	}
@@ -158,17 +198,17 @@ func (o *otlpReader) give(e *list.Element, yield func(scenario.Case, error) bool
 	if t.broken {
 		return true
 	}
-	c, wrong := t.toCase(o.source.file)
+	c, wrong := t.toCase(o.format, o.source.file, o.source.counts)
 	return o.source.deliver(yield, t.rec, c, wrong)
 }
 
 // toCase makes the case of a trace.
-func (t *trace) toCase(file string) (scenario.Case, *scenario.Error) {
+func (t *trace) toCase(format Format, file string, counts *Counts) (scenario.Case, *scenario.Error) {
 	forest, wrong := grow(t.spans)
 	if wrong != nil {
 		return scenario.Case{}, wrong
 	}
-	b := branches{forest: forest, steps: map[pcommon.SpanID]int{}}
+	b := branches{forest: forest, format: format, steps: map[pcommon.SpanID]int{}}
 	var outer []int
 	for _, root := range forest.roots {
 		outer = append(outer, b.visit(root, "")...)
@@ -177,9 +217,10 @@ func (t *trace) toCase(file string) (scenario.Case, *scenario.Error) {
 		return scenario.Case{}, tooManySteps()
 	}
 	b.connect(outer)
+	b.count(counts)
 	id := t.id.String()
 	c := scenario.Case{
-		ID: id, Workflow: workflowID(OTLP, stem(file), id), Source: string(OTLP),
+		ID: id, Workflow: workflowID(format, stem(file), id), Source: string(format),
 		Outcome: scenario.NotObserved, Steps: b.out,
 	}
 	var service string
@@ -189,7 +230,7 @@ func (t *trace) toCase(file string) (scenario.Case, *scenario.Error) {
 			c.Outcome, c.Verdict = forest.verdict(root)
 		}
 	}
-	c.Agent = principal(OTLP, cmp.Or(service, stem(file)))
+	c.Agent = principal(format, cmp.Or(service, stem(file)))
 	return c, nil
 }
 

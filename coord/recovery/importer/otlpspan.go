@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,6 +23,7 @@ const (
 	roleTool               // a call of a tool
 	roleAgent              // an agent at work: it holds the calls it makes
 	roleClient             // an HTTP request or RPC that a call is made of
+	roleHolds              // a chain or a check: it holds calls, and is none
 )
 
 // span has the values of a span that a case needs. The attributes are not kept.
@@ -79,11 +81,17 @@ func (a *attributes) count(names ...string) *int64 {
 	return nil
 }
 
-// money is an amount in USD, if it is there. Text, integers and doubles are
+// money is the first of the named amounts in USD that is there. Text, integers and doubles are
 // read by their decimal digits.
-func (a *attributes) money(name string) *int64 {
-	v, ok := a.Get(name)
-	if !ok {
+func (a *attributes) money(names ...string) *int64 {
+	var v pcommon.Value
+	found, name := false, ""
+	for _, name = range names {
+		if v, found = a.Get(name); found {
+			break
+		}
+	}
+	if !found {
 		return nil
 	}
 	amount, wrong := micros("/attributes", jsontext.Value(v.AsString()))
@@ -114,10 +122,11 @@ func newSpan(s ptrace.Span, service string) (span, *scenario.Error) {
 	a := &attributes{Map: s.Attributes()}
 	out := span{
 		id: s.SpanID(), parent: s.ParentSpanID(), start: s.StartTimestamp(), end: s.EndTimestamp(),
-		agent: a.text("gen_ai.agent.name", "gen_ai.agent.id"), model: modelID(a.text("gen_ai.response.model", "gen_ai.request.model")),
-		tokensIn:  a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
-		tokensOut: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
-		cost:      a.money("gen_ai.usage.cost"),
+		agent:     a.text("gen_ai.agent.name", "gen_ai.agent.id", "agent.name"),
+		model:     modelID(a.text("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "embedding.model_name")),
+		tokensIn:  a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
+		tokensOut: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
+		cost:      a.money("gen_ai.usage.cost", "llm.cost.total"),
 	}
 	if a.wrong != nil {
 		return span{}, a.wrong
@@ -139,26 +148,49 @@ func newSpan(s ptrace.Span, service string) (span, *scenario.Error) {
 	return out, nil
 }
 
-// takeRole sets the role of the span. An operation that no convention names has roleOther.
+// openInferenceKind is the attribute that says what a span is in OpenInference.
+const openInferenceKind = "openinference.span.kind"
+
+// takeRole sets the role of the span, by the first convention that names one: the operation of
+// OpenTelemetry, the kind of OpenInference, the kinds of OpenLLMetry and LangSmith. A span that no
+// convention names has roleOther.
 func (p *span) takeRole(s ptrace.Span, a *attributes) {
-	switch operation := a.text("gen_ai.operation.name"); operation {
-	case "chat", "text_completion", "generate_content", "embeddings":
+	operation := a.text("gen_ai.operation.name")
+	if operation == "" {
+		operation = strings.ToLower(a.text(openInferenceKind, "traceloop.span.kind", "langsmith.span.kind", "llm.request.type"))
+	}
+	switch operation {
+	case "chat", "text_completion", "generate_content", "embeddings", "llm", "embedding", "completion":
 		p.role = roleModel
-	case "execute_tool":
-		p.role, p.tool = roleTool, a.text("gen_ai.tool.name")
-		if p.tool == "" {
-			p.tool = s.Name()
-		}
-	case "retrieval":
-		p.role, p.tool = roleTool, operation
+	case "execute_tool", "tool":
+		p.role, p.tool = roleTool, cmp.Or(a.text("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "tool_call.function.name"), s.Name())
+	case "retrieval", "retriever":
+		p.role, p.tool = roleTool, "retrieval"
+	case "reranker":
+		p.role, p.tool = roleTool, "rerank"
 	case "create_agent", "invoke_agent", "invoke_workflow":
 		p.role = roleAgent
+	case "agent":
+		p.role = roleAgent
+		p.agent, p.named = cmp.Or(a.text("gen_ai.agent.name", "agent.name", "traceloop.entity.name"), s.Name()), true
+	case "chain", "workflow", "task", "prompt", "guardrail", "evaluator", "parser":
+		p.role = roleHolds
 	default:
-		if s.Kind() == ptrace.SpanKindClient && (a.status() != 0 || a.text("http.request.method", "rpc.system", "rpc.system.name") != "") {
-			p.role = roleClient
-			count, err := strconv.Atoi(a.text("http.request.resend_count"))
-			p.resent = err == nil && count > 0
-		}
+		p.takeOther(s, a)
+	}
+}
+
+// takeOther sets the role of a span whose operation says nothing.
+func (p *span) takeOther(s ptrace.Span, a *attributes) {
+	switch {
+	case a.text("gen_ai.tool.name") != "":
+		p.role, p.tool = roleTool, a.text("gen_ai.tool.name")
+	case p.model != "" && p.tokensIn != nil:
+		p.role = roleModel
+	case s.Kind() == ptrace.SpanKindClient && (a.status() != 0 || a.text("http.request.method", "rpc.system", "rpc.system.name") != ""):
+		p.role = roleClient
+		count, err := strconv.Atoi(a.text("http.request.resend_count"))
+		p.resent = err == nil && count > 0
 	}
 }
 
@@ -168,14 +200,13 @@ func (p *span) takeContent(a *attributes) {
 	if p.role == roleTool {
 		in, out = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 	}
-	if v, ok := a.Get(in); ok {
-		p.input = entry.DigestOf(v.AsString())
+	if text := a.text(in, "input.value", "traceloop.entity.input"); text != "" {
+		p.input = entry.DigestOf(text)
 	}
-	v, ok := a.Get(out)
-	if !ok {
+	answer := a.text(out, "output.value", "traceloop.entity.output")
+	if answer == "" {
 		return
 	}
-	answer := v.AsString()
 	p.output = entry.DigestOf(answer)
 	if raw, failed := scenario.FailureIn(answer); failed && p.role == roleTool {
 		p.failed, p.raw, p.evidence = true, raw, p.output

@@ -13,10 +13,11 @@ import (
 // branches makes the steps of a forest: those inside of a call before it.
 type branches struct {
 	*forest
-	out   []scenario.Step
-	nodes []int                  // of the steps in out
-	inner [][]int                // steps right inside of each step in out
-	steps map[pcommon.SpanID]int // index in out by span
+	format Format
+	out    []scenario.Step
+	nodes  []int                  // of the steps in out
+	inner  [][]int                // steps right inside of each step in out
+	steps  map[pcommon.SpanID]int // index in out by span
 }
 
 // visit appends the steps at and below a node. It returns the steps among them that are not inside
@@ -44,7 +45,7 @@ func (b *branches) visit(node int, agent string) []int {
 func (b *branches) step(node int, agent string) scenario.Step {
 	s := &b.spans[node]
 	step := scenario.Step{
-		ID: s.id.String(), Agent: principal(OTLP, cmp.Or(agent, "unnamed")), Tool: s.tool, Effect: entry.EffectNone, InputDigest: s.input,
+		ID: s.id.String(), Agent: principal(b.format, cmp.Or(agent, "unnamed")), Tool: s.tool, Effect: entry.EffectNone, InputDigest: s.input,
 		Attempt: scenario.Attempt{
 			Outcome: scenario.OK, OutputDigest: s.output, TokensIn: s.tokensIn, TokensOut: s.tokensOut,
 			CostMicroUSD: s.cost, LatencyMS: latency(s.start, s.end),
@@ -166,5 +167,26 @@ func (b *branches) retry(at, before int, earlier []int) {
 			tryAgain(step, first, sameArguments(first.InputDigest == step.InputDigest))
 		}
 		return
+	}
+}
+
+// count counts the spans of the trace: those that are steps, and the others by what they are.
+func (b *branches) count(counts *Counts) {
+	for i := range b.spans {
+		s := &b.spans[i]
+		if _, step := b.steps[s.id]; step {
+			counts.Taken++
+			continue
+		}
+		switch s.role {
+		case roleAgent:
+			counts.leave("agents at work, which hold calls")
+		case roleClient:
+			counts.leave("requests, which are parts of calls")
+		case roleHolds:
+			counts.leave("chains and checks, which are no calls")
+		default:
+			counts.leave("spans without an attribute that says what they are")
+		}
 	}
 }

@@ -29,6 +29,8 @@ type source struct {
 	// seen maps the hash of a case id to the record that brought it, so that
 	// a repeated id is found at a small cost per case.
 	seen map[[16]byte]int
+	// counts is what became of the records.
+	counts *Counts
 }
 
 // record is one value of the file and where it begins.
@@ -66,7 +68,7 @@ func (g *guard) Read(p []byte) (int, error) {
 
 func newSource(file string, r io.Reader) *source {
 	in := &guard{r: r}
-	return &source{file: file, in: in, dec: jsontext.NewDecoder(in), seen: map[[16]byte]int{}}
+	return &source{file: file, in: in, dec: jsontext.NewDecoder(in), seen: map[[16]byte]int{}, counts: new(Counts)}
 }
 
 // next gives the next record, if there is one. An error is final, because the bytes after a mistake
@@ -98,6 +100,9 @@ func (s *source) next() (rec record, more bool, err error) {
 		return record{}, false, s.broken(err)
 	}
 	s.number++
+	if s.counts.unit == "" {
+		s.counts.Records++
+	}
 	s.line = line + bytes.Count(value, []byte("\n"))
 	return record{number: s.number, line: line + 1, value: value}, true, nil
 }
@@ -184,6 +189,9 @@ func (s *source) cases(convert func(record) (scenario.Case, *scenario.Error)) it
 				return
 			}
 			c, wrong := convert(rec)
+			if wrong == nil {
+				s.counts.Taken++
+			}
 			if !s.deliver(yield, rec, c, wrong) {
 				return
 			}

@@ -16,12 +16,15 @@ import (
 type Writer struct {
 	Out  io.Writer
 	Tags []string // of every case
+	// Tools says what tools do; nil: their names alone do.
+	Tools Tools
 	// Refused is called with the error of each record that cannot be used; the record is counted.
 	// Nil: the first such record ends All.
 	Refused func(error)
 
 	seen             map[[16]byte]bool // hashes of the ids so far
 	written, refused int
+	used             map[string]*Use
 }
 
 // Count returns the number of cases written and the number of records refused.
@@ -55,6 +58,8 @@ func (w *Writer) All(ctx context.Context, file string, cases iter.Seq2[scenario.
 // write writes one case. Ids are unique over all files.
 func (w *Writer) write(file string, number int, c scenario.Case) error {
 	c.Tags = append(c.Tags, w.Tags...)
+	w.Tools.declare(&c)
+	w.count(&c)
 	line, err := scenario.Encode(MergeRetries(c))
 	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
 		wrong.File, wrong.Record = file, number
