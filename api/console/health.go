@@ -1,9 +1,12 @@
 package console
 
 import (
+	"context"
 	"net/http"
 	"strings"
+	"time"
 
+	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -22,11 +25,36 @@ type healthPage struct {
 	Tasks     []stateCount
 	Retries   int64
 	Age       int64 // of the newest entry, milliseconds
+	Derived   bool
+	Findings  []foundRow
+}
+
+// foundRow is what one check of this machine or of the ledger found.
+type foundRow struct {
+	words.Finding
+	Look look
+}
+
+// findingLooks are how the states of findings are shown.
+var findingLooks = map[string]look{words.FindingOK: {"✓", "ok", "done"}, words.FindingWarn: {"!", "warn", "waits"}, words.FindingFail: {"✕", "fail", "stays"}}
+
+// examineTime bounds the time that the page waits for the checks.
+const examineTime = 5 * time.Second
+
+// examine makes the checks.
+func (b *healthPage) examine(ctx context.Context, k *Console) {
+	if k.cfg.Examine == nil {
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, examineTime)
+	defer stop()
+	k.cfg.Examine(ctx, func(f words.Finding) { b.Findings = append(b.Findings, foundRow{f, findingLooks[f.State]}) })
 }
 
 // health is GET /health.
-func (k *Console) health(*http.Request) (*page, error) {
-	body := &healthPage{}
+func (k *Console) health(q *http.Request) (*page, error) {
+	body := &healthPage{Derived: k.cfg.Derived}
+	body.examine(q.Context(), k)
 	p := &page{name: "health", Title: "Health", Command: "arl doctor", Section: "Health", Body: body, About: []string{subject(entry.SubjectLog, "")}}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at

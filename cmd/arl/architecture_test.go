@@ -112,7 +112,8 @@ api/client/agent ← cmd/arl/listen
 cmd/arl/exit ← cmd/arl/terminal ← cmd/arl/manual ← cmd/arl
 cmd/arl/terminal ← cmd/arl/access
 cmd/arl/terminal ← cmd/arl/demo
-cmd/arl/access ← cmd/arl/doctor ← cmd/arl
+cmd/arl/access ← cmd/arl/doctor ← cmd/arl/derived
+cmd/arl/doctor ← cmd/arl
 cmd/arl/access ← cmd/arl/derived ← cmd/arl
 cmd/arl/access ← cmd/arl/failures ← cmd/arl
 cmd/arl/access ← cmd/arl/histories ← cmd/arl

@@ -90,6 +90,7 @@ func (a *app) serveConsole(ctx context.Context, o *consoleOptions, l *access.Log
 	defer clean()
 	config := &console.Config{Source: source, Origin: l.Root.Origin, Derived: true, Base: "/" + capability, Room: room,
 		Accepted: l.Before, Root: func() (verify.Root, error) { return l.Root, nil }}
+	config.Examine = derived.Examine(m, &o.Where)
 	if c != nil {
 		config.Lease = derived.Lease(c)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/doctor"
 )
@@ -30,6 +31,6 @@ func (a *app) doctorCommand() *cobra.Command {
 // doctor prints the findings. It fails if a check fails.
 func (a *app) doctor(ctx context.Context, o *access.Where) error {
 	l := a.NewList("CHECK", "STATE", "DETAIL", "REMEDY")
-	verdict, err := doctor.Examine(ctx, a.machine(), o, func(f doctor.Finding) error { return l.Add(f, f.Check, f.State, f.Detail, f.Remedy) })
+	verdict, err := doctor.Examine(ctx, a.machine(), o, func(f words.Finding) error { return l.Add(f, f.Check, f.State, f.Detail, f.Remedy) })
 	return cmp.Or(err, l.Close(), verdict)
 }

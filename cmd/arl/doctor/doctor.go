@@ -25,23 +25,9 @@ import (
 	"recoveryledger/verify"
 )
 
-// Finding is the result of one check.
-type Finding struct {
-	Check  string `json:"check"`
-	State  string `json:"state"` // ok, warn or fail
-	Detail string `json:"detail"`
-	Remedy string `json:"remedy,omitempty"`
-}
-
-const (
-	stateOK   = "ok"
-	stateWarn = "warn"
-	stateFail = "fail"
-)
-
 // Examine makes every check that is possible, and passes each finding to tell. verdict is an error
 // if a check fails. err is the first error that tell returned.
-func Examine(ctx context.Context, machine *access.Machine, o *access.Where, tell func(Finding) error) (verdict, err error) {
+func Examine(ctx context.Context, machine *access.Machine, o *access.Where, tell func(words.Finding) error) (verdict, err error) {
 	d := &diagnosis{machine: machine, tell: tell}
 	d.checkHome()
 	d.checkSpace("home", d.home)
@@ -65,7 +51,7 @@ func Examine(ctx context.Context, machine *access.Machine, o *access.Where, tell
 // diagnosis is one run of the checks.
 type diagnosis struct {
 	machine *access.Machine
-	tell    func(Finding) error
+	tell    func(words.Finding) error
 	home    string
 	node    *node.Node    // of the data directory, not opened; nil: none
 	chain   *verify.Chain // of the server; nil: none was received
@@ -75,17 +61,31 @@ type diagnosis struct {
 	broken  error // of the output
 }
 
+// find tells findings.
+func (d *diagnosis) find(list ...words.Finding) {
+	for _, f := range list {
+		d.say(f.Check, f.State, f.Detail, f.Remedy)
+	}
+}
+
 func (d *diagnosis) say(check, state, detail, remedy string) {
-	if state == stateOK {
+	if state == words.FindingOK {
 		remedy = ""
 	}
-	d.broken = cmp.Or(d.broken, d.tell(Finding{check, state, detail, remedy}))
+	d.broken = cmp.Or(d.broken, d.tell(words.Finding{Check: check, State: state, Detail: detail, Remedy: remedy}))
+}
+
+// count counts a failed check; err nil: the check has not failed.
+func (d *diagnosis) count(err error) {
+	if err != nil {
+		d.failed++
+		d.first = cmp.Or(d.first, err)
+	}
 }
 
 func (d *diagnosis) fail(check string, err error, remedy string) {
-	d.failed++
-	d.first = cmp.Or(d.first, err)
-	d.say(check, stateFail, err.Error(), remedy)
+	d.count(err)
+	d.say(check, words.FindingFail, err.Error(), remedy)
 }
 
 func (d *diagnosis) verdict() error {
@@ -104,13 +104,13 @@ func (d *diagnosis) checkHome() {
 	info, err := os.Stat(filepath.Join(d.home, "keys"))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		d.say("home", stateWarn, d.home+" has no keys", "arl serve makes an operator's key, arl key generate an agent's")
+		d.say("home", words.FindingWarn, d.home+" has no keys", "arl serve makes an operator's key, arl key generate an agent's")
 	case err != nil:
 		d.fail("home", err, "let only the owner read the directory")
 	case keys.OthersMay(info.Mode(), runtime.GOOS):
-		d.say("home", stateWarn, fmt.Sprintf("other users can read %s (mode %04o)", filepath.Join(d.home, "keys"), info.Mode().Perm()), "chmod 700")
+		d.say("home", words.FindingWarn, fmt.Sprintf("other users can read %s (mode %04o)", filepath.Join(d.home, "keys"), info.Mode().Perm()), "chmod 700")
 	default:
-		d.say("home", stateOK, d.home, "")
+		d.say("home", words.FindingOK, d.home, "")
 	}
 }
 
@@ -122,15 +122,7 @@ func (d *diagnosis) checkSpace(name, dir string) {
 		dir = filepath.Dir(dir) // dir does not exist yet
 	}
 	free, err := disk.Free(dir)
-	if err != nil {
-		d.say("space for "+name, stateWarn, err.Error(), "check the free disk space: a ledger without its reserve of disk space refuses entries")
-		return
-	}
-	if free < spaceMin {
-		d.say("space for "+name, stateWarn, fmt.Sprintf("%d MiB free at %s", free>>20, dir), "free disk space: a ledger without its reserve of disk space refuses entries")
-		return
-	}
-	d.say("space for "+name, stateOK, fmt.Sprintf("%d MiB free at %s", free>>20, dir), "")
+	d.find(words.FindSpace("space for "+name, "at "+dir, free, spaceMin, err))
 }
 
 func (d *diagnosis) checkData(o *access.Where) {
@@ -141,19 +133,19 @@ func (d *diagnosis) checkData(o *access.Where) {
 		d.fail("anchor", err, "pass the anchor file of arl serve")
 		return
 	case errors.Is(err, keys.ErrPassphrase):
-		d.say("ledger keys", stateOK, n.KeysDir()+", with a passphrase", "")
+		d.say("ledger keys", words.FindingOK, n.KeysDir()+", with a passphrase", "")
 	case err != nil:
 		d.fail("ledger keys", err, "pass the directory of arl serve --data")
 		return
 	default:
-		d.say("ledger keys", stateOK, n.KeysDir(), "")
+		d.say("ledger keys", words.FindingOK, n.KeysDir(), "")
 	}
 	d.node = n
 	if _, err := os.Stat(n.Anchor); err != nil {
 		d.fail("anchor", err, "find the file; if the file is lost for good, start the ledger once with --accept-anchor")
 		return
 	}
-	d.say("anchor", stateOK, n.Anchor, "")
+	d.say("anchor", words.FindingOK, n.Anchor, "")
 }
 
 // checkCoordinatorKey checks the coordinator's key in the data directory. A ledger whose
@@ -164,17 +156,17 @@ func (d *diagnosis) checkCoordinatorKey() {
 	signer, err := keys.Load(path, nil)
 	switch {
 	case errors.Is(err, keys.ErrPassphrase):
-		d.say(name, stateOK, path+", with a passphrase", "")
+		d.say(name, words.FindingOK, path+", with a passphrase", "")
 	case err != nil:
 		d.fail(name, exit.With(exit.Config, err), d.node.CoordinatorRemedy())
 	case d.chain == nil || d.node.Origin != d.origin:
-		d.say(name, stateWarn, path+", and not compared with the log", "run arl doctor again while this ledger runs, or run arl log fsck --data "+d.node.Dir)
+		d.say(name, words.FindingWarn, path+", and not compared with the log", "run arl doctor again while this ledger runs, or run arl log fsck --data "+d.node.Dir)
 	default:
 		if err := node.CoordinatorCounts(d.chain, signer.Public().KeyID()); err != nil {
 			d.fail(name, exit.With(exit.Config, fmt.Errorf("%s: %w", path, err)), d.node.CoordinatorRemedy())
 			return
 		}
-		d.say(name, stateOK, path+", "+signer.Public().KeyID(), "")
+		d.say(name, words.FindingOK, path+", "+signer.Public().KeyID(), "")
 	}
 }
 
@@ -189,7 +181,7 @@ func (d *diagnosis) checkInForce() {
 		return
 	}
 	signing := len(d.node.Keys) - d.node.InForce(d.chain)
-	d.say("signing keys", stateOK, fmt.Sprintf("%d of %d sign", signing, len(d.node.Keys)), "")
+	d.say("signing keys", words.FindingOK, fmt.Sprintf("%d of %d sign", signing, len(d.node.Keys)), "")
 }
 
 func (d *diagnosis) checkProfile(o *access.Where) *trust.Profile {
@@ -198,7 +190,7 @@ func (d *diagnosis) checkProfile(o *access.Where) *trust.Profile {
 			d.fail("root", err, "get the root file from a trusted person again")
 			return nil
 		}
-		d.say("root", stateOK, o.Root, "")
+		d.say("root", words.FindingOK, o.Root, "")
 		return nil
 	}
 	p, err := d.machine.Trust.Select(o.Profile)
@@ -206,7 +198,7 @@ func (d *diagnosis) checkProfile(o *access.Where) *trust.Profile {
 		d.fail("profile", err, "start a ledger here with arl serve, or pass --url and --root")
 		return nil
 	}
-	d.say("profile", stateOK, p.Name+", origin "+p.Root.Origin, "")
+	d.say("profile", words.FindingOK, p.Name+", origin "+p.Root.Origin, "")
 	return p
 }
 
@@ -215,7 +207,7 @@ func (d *diagnosis) checkKey(key trust.NamedKey) {
 	signer, err := keys.Load(key.Path, nil)
 	switch {
 	case errors.Is(err, keys.ErrPassphrase):
-		d.say(name, stateOK, key.Path+", with a passphrase", "")
+		d.say(name, words.FindingOK, key.Path+", with a passphrase", "")
 	case err != nil:
 		d.fail(name, err, "restore the file from a backup, or enrol a new key; run chmod 600 if other users can read the file")
 	default:
@@ -230,14 +222,14 @@ func (d *diagnosis) checkCounts(name string, key trust.NamedKey, keyID string) {
 		remedy := fmt.Sprintf("move the file away, make another key with arl key generate --out %s, and enrol it with arl agent enrol", key.Path)
 		switch {
 		case owner != key.Principal:
-			d.say(name, stateWarn, fmt.Sprintf("%s, %s, is not enrolled for %s", key.Path, keyID, key.Principal), remedy)
+			d.say(name, words.FindingWarn, fmt.Sprintf("%s, %s, is not enrolled for %s", key.Path, keyID, key.Principal), remedy)
 			return
 		case !counts:
-			d.say(name, stateWarn, fmt.Sprintf("%s, %s, is no longer valid", key.Path, keyID), remedy)
+			d.say(name, words.FindingWarn, fmt.Sprintf("%s, %s, is no longer valid", key.Path, keyID), remedy)
 			return
 		}
 	}
-	d.say(name, stateOK, key.Path+", "+keyID, "")
+	d.say(name, words.FindingOK, key.Path+", "+keyID, "")
 }
 
 func (d *diagnosis) checkServer(ctx context.Context, o *access.Where) {
@@ -248,11 +240,11 @@ func (d *diagnosis) checkServer(ctx context.Context, o *access.Where) {
 			return err
 		}
 		reached = true
-		d.say("server", stateOK, c.URL+", "+words.Counted(info.Size, "entry"), "")
+		d.say("server", words.FindingOK, c.URL+", "+words.Counted(info.Size, "entry"), "")
 		d.checkReady(ctx, c)
 		d.checkClock(c)
 		d.checkHead(ctx, c)
-		d.checkWitnesses(info.Witnessed)
+		d.find(words.FindWitnesses(info.Witnessed)...)
 		if d.chain, err = c.Chain(ctx); err != nil {
 			d.fail("policy chain", err, "do not trust this server: keep its answers, and ask its operator")
 		}
@@ -274,11 +266,9 @@ func (d *diagnosis) checkServer(ctx context.Context, o *access.Where) {
 }
 
 func (d *diagnosis) checkReady(ctx context.Context, c *access.Connection) {
-	if err := c.Client.Ready(ctx); err != nil {
-		d.fail("ready", err, "the ledger refuses entries now, and still answers reads")
-		return
-	}
-	d.say("ready", stateOK, "takes entries", "")
+	err := c.Client.Ready(ctx)
+	d.count(err)
+	d.find(words.FindReady(err))
 }
 
 // skewMax is a difference of the clocks that is worth a warning: REG-6 refuses
@@ -290,11 +280,11 @@ func (d *diagnosis) checkClock(c *access.Connection) {
 	skew = skew.Round(time.Second)
 	switch {
 	case !seen:
-		d.say("clock", stateWarn, "the answers of the server have no date", "compare this clock with the server's clock")
+		d.say("clock", words.FindingWarn, "the answers of the server have no date", "compare this clock with the server's clock")
 	case skew.Abs() > skewMax:
-		d.say("clock", stateWarn, fmt.Sprintf("the server's clock is %v ahead of this clock", skew), "correct the clocks: the ledger refuses entries whose time is too far off (REG-6)")
+		d.say("clock", words.FindingWarn, fmt.Sprintf("the server's clock is %v ahead of this clock", skew), "correct the clocks: the ledger refuses entries whose time is too far off (REG-6)")
 	default:
-		d.say("clock", stateOK, fmt.Sprintf("differs from the server's clock by less than %v", skewMax), "")
+		d.say("clock", words.FindingOK, fmt.Sprintf("differs from the server's clock by less than %v", skewMax), "")
 	}
 }
 
@@ -308,7 +298,7 @@ func (d *diagnosis) checkHead(ctx context.Context, c *access.Connection) {
 	if c.Before != nil {
 		detail += fmt.Sprintf(", continues size %d", c.Before.Size)
 	}
-	d.say("tree head", stateOK, detail, "")
+	d.say("tree head", words.FindingOK, detail, "")
 }
 
 // checkIndex shows the server's statement about the index. required says that the policy in force
@@ -322,32 +312,14 @@ func (d *diagnosis) checkIndex(x *api.IndexStatus, required bool) {
 	case x.Stopped != "" && required:
 		d.fail("index", exit.With(exit.Inconsistent, fmt.Errorf("the policy says index.required, and the index has stopped: %s", x.Stopped)), indexRemedy)
 	case x.Stopped != "":
-		d.say("index", stateWarn, "stopped: "+x.Stopped, indexRemedy)
+		d.say("index", words.FindingWarn, "stopped: "+x.Stopped, indexRemedy)
 	case x.Lag > complete.TailMax:
-		d.say("index", stateWarn, fmt.Sprintf("%s behind the log: histories and bundles wait", words.Counted(x.Lag, "entry")),
+		d.say("index", words.FindingWarn, fmt.Sprintf("%s behind the log: histories and bundles wait", words.Counted(x.Lag, "entry")),
 			"wait until the index is built; if the index makes no progress, read the server's log")
 	default:
-		d.say("index", stateOK, fmt.Sprintf("size %d, %s behind the log", x.Size, words.Counted(x.Lag, "entry")), "")
+		d.say("index", words.FindingOK, fmt.Sprintf("size %d, %s behind the log", x.Size, words.Counted(x.Lag, "entry")), "")
 	}
 }
 
 const indexRemedy = "read the server's log; stop the ledger, and run arl log audit --data DIR; " +
 	"if the log is sound, delete DIR/index: the next start builds the index again"
-
-// checkWitnesses shows the server's statement about the witnesses of the policy.
-func (d *diagnosis) checkWitnesses(w *api.Witnessing) {
-	if w == nil {
-		return
-	}
-	const remedy = "see docs/witness.md: agents obey a decision only with recent cosignatures of a quorum"
-	if w.Lacking != "" {
-		d.say("witnesses", stateWarn, w.Lacking, remedy)
-	} else {
-		d.say("witnesses", stateOK, fmt.Sprintf("the quorum has cosigned size %d", w.Size), "")
-	}
-	for _, one := range w.Witnesses {
-		if one.Failed != "" && !one.Former {
-			d.say("witness "+one.Name, stateWarn, one.Failed, "ask the operator of the ledger; "+one.URL)
-		}
-	}
-}

@@ -53,6 +53,7 @@ type Node struct {
 	Index       *complete.Index      // of the log; nil: none is kept
 	Logger      *slog.Logger
 
+	reserve                   uint64          // as in Options
 	signer                    *keys.Signer    // the coordinator's; nil if no coordinator decides
 	machine                   *trust.Store    // as in Options
 	passphrase, newPassphrase keys.Passphrase // as in Options
@@ -117,7 +118,7 @@ func Open(o Options) (*Node, error) {
 
 // Prepare opens a data directory without its log.
 func Prepare(o Options) (*Node, error) {
-	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase}
+	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase}
 	if err := n.findAnchor(); err != nil {
 		return nil, err
 	}

@@ -3,20 +3,57 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"iter"
+	"os"
 
 	"recoveryledger/api"
 	"recoveryledger/api/console"
+	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
 // Pages returns the pages of the running ledger, made from its own state.
 func (n *Node) Pages() (*console.Console, error) {
-	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease})
+	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease, Examine: n.examine})
+}
+
+// examine tells how the running ledger stands, as its own process knows it: whether it takes entries,
+// its disk, its newest tree head, its anchor. It names no path: readers of the pages may be strangers.
+func (n *Node) examine(_ context.Context, tell func(words.Finding)) {
+	tell(words.FindReady(n.Log.Ready()))
+	free, err := disk.Free(n.Dir)
+	tell(words.FindSpace("space for data", fmt.Sprintf("of which %d MiB are the reserve", n.reserve>>20), free, max(n.reserve, 1<<30), pathless(err)))
+	head, anchor := words.Finding{Check: "tree head", State: words.FindingOK}, words.Finding{Check: "anchor", State: words.FindingOK}
+	published, err := n.Log.Published()
+	head.Detail = fmt.Sprintf("size %d, published at size %d", n.Log.Head().Size, published.Size)
+	if err != nil {
+		head.State, head.Detail, head.Remedy = words.FindingFail, pathless(err).Error(), "read the ledger's log, and run arl log fsck"
+	}
+	tell(head)
+	kept, err := ledger.Anchored(n.Anchor, n.Origin)
+	anchor.Detail = fmt.Sprintf("size %d", kept.Size)
+	if info, failed := os.Stat(n.Anchor); err == nil && failed == nil {
+		anchor.Detail += ", written " + words.Instant(info.ModTime().UnixMilli())
+	}
+	if err != nil {
+		anchor.State, anchor.Detail, anchor.Remedy = words.FindingFail, pathless(err).Error(), "find the file; if the file is lost for good, start the ledger once with --accept-anchor"
+	}
+	tell(anchor)
+}
+
+// pathless returns an error of a file without the path of the file.
+func pathless(err error) error {
+	if of, is := errors.AsType[*fs.PathError](err); is {
+		return of.Err
+	}
+	return err
 }
 
 // lease returns the lease of the agent that holds a task; nil: no agent does.

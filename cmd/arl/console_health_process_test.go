@@ -1,0 +1,58 @@
+//go:build unix
+
+package main_test
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestConsoleHealth compares the page of the console with arl doctor, line by line, and has the ledger
+// say how it stands without a path of its machine.
+func TestConsoleHealth(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.start()
+	m.enrol()
+	c := m.console()
+	text := func(page string) string {
+		return regexp.MustCompile(`(<[^>]*>|\s)+`).ReplaceAllString(html.UnescapeString(page), " ")
+	}
+	agree := func() (missing string) {
+		said := m.arl("doctor")
+		_, page := c.get("/health")
+		for line := range strings.Lines(strings.SplitN(said, "\n", 2)[1]) {
+			for _, column := range regexp.MustCompile(`  +`).Split(strings.TrimSpace(line), -1) {
+				if !strings.Contains(text(page), column) {
+					missing = column + ": " + text(page) // free space changes between the two
+				}
+			}
+		}
+		return missing
+	}
+	missing := agree()
+	for end := time.Now().Add(20 * time.Second); missing != "" && time.Now().Before(end); missing = agree() {
+	}
+	if missing != "" {
+		t.Errorf("the page does not say what arl doctor says: %s", missing)
+	}
+	response, err := http.Get(m.url + "/health")
+	m.must(err)
+	body, err := io.ReadAll(response.Body)
+	m.must(err)
+	m.must(response.Body.Close())
+	page := text(string(body))
+	for _, want := range []string{"ready ✓ ok takes entries", "space for data", "of which 256 MiB are the reserve", "tree head ✓ ok size", "anchor ✓ ok size"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the ledger does not say %q: %s", want, page)
+		}
+	}
+	if strings.Contains(page, m.data) || strings.Contains(page, m.home) {
+		t.Errorf("the ledger names its directory: %s", page)
+	}
+}
