@@ -31,7 +31,7 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp browser picture python draft tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp operations browser picture python draft tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -109,6 +109,11 @@ mcp: ## MCP servers from npm, and a run at each that is rolled back (needs node 
 
 $(MCP): testdata/mcp/package.json testdata/mcp/package-lock.json
 	cd testdata/mcp && npm ci --ignore-scripts --no-audit --no-fund --silent
+
+operations: ## alerts and runbooks: real ledgers, real faults, a real Prometheus (Debian package prometheus)
+	@for program in promtool prometheus; do command -v $$program >/dev/null || { \
+		echo "skipped: $$program is missing: no alert is fired" >&2; test -z "$$CI"; exit; }; done; \
+	go test -count=1 -timeout 8m -run 'TestScripts/drill_|TestAlerts|TestPromtool|TestRunbooks' ./cmd/arl
 
 browser: ## the pages of a ledger in Chromium, with axe (needs chromium, node and npm)
 	@for program in npm chromium; do command -v $$program >/dev/null || { \

@@ -90,14 +90,27 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestPromtool has Prometheus itself read the alerts.
+// TestPromtool has Prometheus itself read the alerts, and try them with their own times and
+// thresholds. Every alert is tried.
 func TestPromtool(t *testing.T) {
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("promtool is not installed")
 	}
-	if out, err := exec.CommandContext(t.Context(), promtool, "check", "rules", alertsPath).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	tests := filepath.Join(filepath.Dir(alertsPath), "alerts_test.yaml")
+	for _, args := range [][]string{{"check", "rules", alertsPath}, {"test", "rules", tests}} {
+		if out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput(); err != nil {
+			t.Errorf("%v: %v\n%s", args, err, out)
+		}
+	}
+	content, err := os.ReadFile(tests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range alertRules(t) {
+		if r.Alert != "" && !regexp.MustCompile(`alertname: `+r.Alert+`\n`).Match(content) {
+			t.Errorf("alerts_test.yaml does not have %s fire", r.Alert)
+		}
 	}
 }
 

@@ -1,0 +1,160 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// scales make the alerts of docs/operations as fast as a drill: the expressions are the same, and
+// times and thresholds are smaller. What fires them is the fault itself.
+var scales = []struct{ from, to string }{
+	{`\bfor: \d+m`, "for: 0s"}, {`\[(15|5)m\]`, "[4s]"}, {`> 900\b`, "> 0.5"}, {`> 300\b`, "> 0.5"}, {`> 0\.5$`, "> 0.1"},
+}
+
+// prometheusConfig scrapes the ledger of a script. Its target is in a file, since a ledger that is
+// started again has another port.
+const prometheusConfig = `
+global: { scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms }
+rule_files: [rules.yaml]
+scrape_configs:
+  - job_name: arl
+    file_sd_configs: [{ files: [targets.json], refresh_interval: 1s }]
+`
+
+// prometheusKey is where a script has the URL of its Prometheus.
+const prometheusKey = "PROMETHEUS"
+
+// scriptPrometheus starts a real Prometheus, which scrapes the ledger of the script and evaluates the
+// alerts of docs/operations. It returns when each rule is evaluated without an error, and each metric
+// that a rule reads has data.
+func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
+	rules, err := os.ReadFile(filepath.FromSlash("../../docs/operations/alerts.yaml"))
+	ts.Check(err)
+	for _, s := range scales {
+		rules = regexp.MustCompile("(?m)"+s.from).ReplaceAll(rules, []byte(s.to))
+	}
+	dir := ts.MkAbs("prometheus")
+	ts.Check(os.MkdirAll(dir, 0o700))
+	ts.Check(os.WriteFile(filepath.Join(dir, "rules.yaml"), rules, 0o600))
+	ts.Check(os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(prometheusConfig), 0o600))
+	address := ownAddress(ts)
+	ts.Setenv(prometheusKey, "http://"+address)
+	aim(ts)
+	process := exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
+		"--web.listen-address="+address, "--log.level=warn")
+	var stderr strings.Builder
+	process.Stderr = &stderr
+	ts.Check(process.Start())
+	ts.Defer(func() {
+		_ = process.Process.Kill() // it may have ended by itself
+		_ = process.Wait()
+	})
+	names := slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`\barl_[a-z0-9_]+`).FindAllString(string(rules), -1))))
+	if !waitFor(func() bool {
+		return evaluated(ts) && slices.IndexFunc(names, func(name string) bool { return !hasData(ts, name) }) < 0
+	}) {
+		ts.Fatalf("Prometheus does not evaluate the rules: %s", stderr.String())
+	}
+}
+
+// aim points Prometheus at the ledger that runs now.
+func aim(ts *testscript.TestScript) {
+	target := fmt.Sprintf(`[{"targets": [%q], "labels": {"instance": "ledger"}}]`, strings.TrimPrefix(ts.Getenv("URL"), "http://"))
+	path := filepath.Join(ts.MkAbs("prometheus"), "targets.json")
+	ts.Check(os.WriteFile(path+".new", []byte(target), 0o600))
+	ts.Check(os.Rename(path+".new", path))
+}
+
+// waitFor asks again and again whether something is so, for a minute at most.
+func waitFor(so func() bool) bool {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		if so() {
+			return true
+		}
+	}
+	return false
+}
+
+// ask decodes the data of an answer of Prometheus; false: it does not answer, or not yet.
+func ask(ts *testscript.TestScript, path string, data any) bool {
+	response, err := http.Get(ts.Getenv(prometheusKey) + path) //nolint:noctx // of the script's own Prometheus
+	if err != nil {
+		return false
+	}
+	defer response.Body.Close()
+	answer := struct {
+		Data any `json:"data"`
+	}{data}
+	return response.StatusCode == http.StatusOK && json.UnmarshalRead(response.Body, &answer) == nil
+}
+
+// evaluated reports whether Prometheus has evaluated every rule, without an error.
+func evaluated(ts *testscript.TestScript) bool {
+	var data struct {
+		Groups []struct {
+			Rules []struct {
+				Health string `json:"health"`
+			} `json:"rules"`
+		} `json:"groups"`
+	}
+	if !ask(ts, "/api/v1/rules", &data) || len(data.Groups) == 0 {
+		return false
+	}
+	for _, g := range data.Groups {
+		for _, r := range g.Rules {
+			if r.Health != "ok" {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// hasData reports whether a query has an answer that is not empty.
+func hasData(ts *testscript.TestScript, query string) bool {
+	var data struct {
+		Result []any `json:"result"`
+	}
+	return ask(ts, "/api/v1/query?query="+url.QueryEscape(query), &data) && len(data.Result) > 0
+}
+
+// scriptAlert waits until an alert fires, or is over.
+func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
+	aim(ts)
+	name, want := args[0], args[1] == "fires"
+	if !want && args[1] != "over" {
+		ts.Fatalf("alert NAME fires|over, not %s", args[1])
+	}
+	so := waitFor(func() bool {
+		var data struct {
+			Alerts []struct {
+				Labels map[string]string `json:"labels"`
+				State  string            `json:"state"`
+			} `json:"alerts"`
+		}
+		if !ask(ts, "/api/v1/alerts", &data) {
+			return false
+		}
+		firing := false
+		for _, a := range data.Alerts {
+			firing = firing || a.Labels["alertname"] == name && a.State == "firing"
+		}
+		return firing == want
+	})
+	if !so {
+		ts.Fatalf("%s: not %s", name, args[1])
+	}
+}
