@@ -92,6 +92,9 @@ ledger/entry ← ledger/fair ← ledger
 ledger/bloom ← ledger
 verify ← ledger/export ← ledger
 ledger/durable ← ledger/export
+merkle ← ledger/backup ← cmd/arl/node
+ledger/durable ← ledger/backup
+cmd/arl/access ← cmd/arl/backups ← cmd/arl
 ledger/durable ← ledger/keys ← ledger/witness ← api/server
 verify ← ledger/witness
 verify ← ledger/complete ← api/server
@@ -180,7 +183,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/labstack/echo":        {"api/server"},
 		"github.com/danielgtaylor/huma":   {"api/openapi"},
 		"github.com/sigstore":             {"ledger/keys"},
-		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/incidents"},
+		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/backups", "cmd/arl/incidents"},
 		"cel.dev/cel-go":                  {"coord/recovery"},
 		"go.opentelemetry.io/collector":   {"coord/recovery/importer"},
 		"github.com/modelcontextprotocol": {"api/mcp"},

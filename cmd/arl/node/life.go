@@ -70,6 +70,9 @@ func (l *Life) Ready(ctx context.Context, n *Node, url string) {
 	if n.Log.Prepared(ctx) != nil {
 		return // Log.Run reports the reason
 	}
+	if says := n.restored(); says != "" {
+		l.Logger.Warn("this ledger was restored from a backup", "says", says)
+	}
 	l.Logger.Info("ready", "url", url, "size", n.Log.Head().Size, "took", time.Since(l.Began).Round(time.Millisecond).String())
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
@@ -101,11 +102,28 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Progress shows the progress of a long command, on a terminal only. tell updates the display. end
-// ends the display.
+// lineEvery is the time between two lines about progress.
+const lineEvery = 10 * time.Second
+
+// lines tells the progress of a long command in lines, for a log.
+func (c *Terminal) lines(name string) (tell func(done, total uint64)) {
+	var mu sync.Mutex // steps may be done side by side
+	last := time.Now()
+	return func(done, total uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(last) >= lineEvery {
+			last = time.Now()
+			fmt.Fprintf(c.Err, "arl: %s: %d of %d\n", name, done, total)
+		}
+	}
+}
+
+// Progress shows the progress of a long command: a bar on a terminal, otherwise a line every 10
+// seconds. tell updates the display. end ends the display.
 func (c *Terminal) Progress(name string) (tell func(done, total uint64), end func()) {
 	if !isTerminal(c.Err) {
-		return func(uint64, uint64) {}, func() {}
+		return c.lines(name), func() {}
 	}
 	var container *mpb.Progress // set by the first tell: before, a person may type a passphrase
 	var bar *mpb.Bar

@@ -1,0 +1,34 @@
+package terminal
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestProgressInLines tells the progress of a step of 25 seconds to a stream that is no terminal: a line
+// every 10 seconds, and none of a short step.
+func TestProgressInLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said bytes.Buffer
+		c := &Terminal{Err: &said}
+		tell, end := c.Progress("check")
+		for done := range uint64(26) {
+			tell(done, 25)
+			time.Sleep(time.Second)
+		}
+		end()
+		if want := "arl: check: 10 of 25\narl: check: 20 of 25\n"; said.String() != want {
+			t.Errorf("%q, want %q", said.String(), want)
+		}
+		said.Reset()
+		tell, end = c.Progress("short")
+		tell(1, 1)
+		end()
+		if strings.TrimSpace(said.String()) != "" {
+			t.Errorf("%q", said.String())
+		}
+	})
+}
