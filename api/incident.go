@@ -21,15 +21,15 @@ type Incidents struct {
 
 // Incident is the answer of GET /v1/incidents/{id}: an incident as it stands.
 type Incident struct {
-	ID         uint64           `json:"id" doc:"index of its opening signal"`
-	Wid        entry.WorkflowID `json:"wid" doc:"workflow of its opening signal"`
-	State      string           `json:"state" enum:"REPORTED,CONTAINED,ESCALATED,AUTHORIZED,DISMISSED,RECOVERED,NO_EFFECTS,PARTIAL,FAILED"`
-	Epoch      int64            `json:"epoch"`
-	OpenedAt   int64            `json:"opened_at" doc:"Unix milliseconds"`
-	DecideAt   int64            `json:"decide_at" doc:"time from which principals other than the coordinator may escalate, Unix milliseconds"`
-	MergedInto uint64           `json:"merged_into,omitzero" doc:"the older incident that took its signals"`
-	Recorded   uint64           `json:"recorded,omitzero" doc:"index of the recovery record, or of the deny that closed the incident"`
-	Silence    bool             `json:"silence,omitzero" doc:"whether the incident was dismissed because no approver answered in time"`
+	ID         uint64              `json:"id" doc:"index of its opening signal"`
+	Wid        entry.WorkflowID    `json:"wid" doc:"workflow of its opening signal"`
+	State      entry.IncidentState `json:"state" enum:"REPORTED,CONTAINED,ESCALATED,AUTHORIZED,DISMISSED,RECOVERED,NO_EFFECTS,PARTIAL,FAILED"`
+	Epoch      int64               `json:"epoch"`
+	OpenedAt   int64               `json:"opened_at" doc:"Unix milliseconds"`
+	DecideAt   int64               `json:"decide_at" doc:"time from which principals other than the coordinator may escalate, Unix milliseconds"`
+	MergedInto uint64              `json:"merged_into,omitzero" doc:"the older incident that took its signals"`
+	Recorded   uint64              `json:"recorded,omitzero" doc:"index of the recovery record, or of the deny that closed the incident"`
+	Silence    bool                `json:"silence,omitzero" doc:"whether the incident was dismissed because no approver answered in time"`
 	// Acknowledged ends the wait for a person who acknowledges the silence.
 	Acknowledged uint64           `json:"acknowledged,omitzero" doc:"with silence: index of the entry by which a person has acknowledged the silence; absent: no person has"`
 	Lapsed       *Lapse           `json:"lapsed,omitempty" doc:"the newest amend that no approver answered in time; absent: there is none"`
@@ -54,6 +54,22 @@ func (i *Incident) Unacknowledged() bool {
 	return i.Silence && i.Acknowledged == 0 || i.Lapsed != nil && i.Lapsed.Acknowledged == 0
 }
 
+// Matches reports whether a query asks for an incident of this workflow and state. Its other members
+// choose the incidents to look at.
+func (i *Incident) Matches(q *IncidentQuery) bool {
+	switch {
+	case q.Workflow != "" && i.Wid != q.Workflow:
+		return false
+	case q.State == StateOpen:
+		return i.State.Open()
+	case q.State == StateClosed:
+		return !i.State.Open()
+	case q.State == StateUnacknowledged:
+		return i.Unacknowledged()
+	}
+	return q.State == "" || string(i.State) == q.State
+}
+
 // Undecided reports whether the incident is open and no plan of it is in force.
 func (i *Incident) Undecided() bool {
 	return i.Decision == nil && i.Waits != nil && i.Waits.For != ForAcknowledgement
@@ -63,7 +79,7 @@ func (i *Incident) Undecided() bool {
 // empty if the fence of the plan holds. Before the first decision about the incident, the plan
 // meets the obstacle that every decision will meet.
 func (i *Incident) FenceObstacle(plan *Plan) string {
-	if i.NotFenced != "" && i.State == IncidentStates()[0] && plan.NotFenced != "" {
+	if i.NotFenced != "" && i.State == entry.IncidentReported && plan.NotFenced != "" {
 		return plan.NotFenced
 	}
 	return i.NotFenced

@@ -174,15 +174,6 @@ const (
 	StateOperator = "operator"
 )
 
-// IncidentStates returns the states of an incident, in their order.
-func IncidentStates() []string {
-	return []string{"REPORTED", "CONTAINED", "ESCALATED", "AUTHORIZED", "DISMISSED", "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"}
-}
-
-// LeftUndone reports whether an incident in this state is over, and not everything could be
-// undone.
-func LeftUndone(state string) bool { return state == "PARTIAL" || state == "FAILED" }
-
 // IncidentQuery says which incidents are asked for. The zero value is all of them.
 type IncidentQuery struct {
 	State    string           // a state, open, closed or unacknowledged; empty: any
@@ -193,11 +184,19 @@ type IncidentQuery struct {
 	Limit    int              // incidents a page; 0: as many as the server likes
 }
 
+// IncidentChoices returns the words that State of an [IncidentQuery] may have.
+func IncidentChoices() []string {
+	words := []string{StateOpen, StateClosed, StateUnacknowledged}
+	for _, state := range entry.IncidentStates() {
+		words = append(words, string(state))
+	}
+	return words
+}
+
 // Params implements [Query].
 func (q *IncidentQuery) Params() []Param {
-	states := append([]string{StateOpen, StateClosed, StateUnacknowledged}, IncidentStates()...)
 	return []Param{
-		choice("state", &q.State, states, "open", "only incidents in this state, or in any open or closed state; unacknowledged: no approver answered the incident or an amend of it in time, and no person has acknowledged that"),
+		choice("state", &q.State, IncidentChoices(), "open", "only incidents in this state, or in any open or closed state; unacknowledged: no approver answered the incident or an amend of it in time, and no person has acknowledged that"),
 		named("agent", &q.Agent, "agent-1", "only incidents that involve this principal, by its own entries or as the agent of members"),
 		named("domain", &q.Domain, "test", "only incidents that involve a principal of this domain"),
 		named("workflow", &q.Workflow, "flow-1", "only incidents whose opening signal is of this workflow"),

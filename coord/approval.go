@@ -18,7 +18,7 @@ func (s *State) admitApproval(e *entry.Entry, a *entry.Approval, now int64) erro
 	}
 	p := s.waiting(inc, now) // REG-9
 	switch {
-	case inc.state != Escalated && inc.state != Authorized:
+	case inc.state != entry.IncidentEscalated && inc.state != entry.IncidentAuthorized:
 		return conflict("incident", "incident %d is %s, and has no proposal", inc.opened, inc.state)
 	case p == nil:
 		return conflict("proposal", "no proposal of incident %d waits for answers", inc.opened)
@@ -182,7 +182,7 @@ func (s *State) MayApprove(id uint64, p *verify.AgentInfo) (approver bool, why e
 // admitDeny checks who may dismiss an incident, and that every signal gets a disposition. An
 // incident that is decided already is not denied. A deny of it acknowledges an unanswered proposal.
 func (s *State) admitDeny(d *decisionOf) error {
-	if d.inc.state >= Authorized {
+	if d.inc.state.Decided() {
 		return s.admitAcknowledgement(d)
 	}
 	if d.Supersedes != nil {
@@ -238,7 +238,7 @@ func (s *State) checkDispositions(inc *incident, list []entry.Disposition) error
 }
 
 func (s *State) applyDeny(d *decisionOf, index uint64) {
-	if d.inc.state >= Authorized {
+	if d.inc.state.Decided() {
 		s.applyAcknowledgement(d, index)
 		return
 	}
@@ -253,11 +253,11 @@ func (s *State) applyDeny(d *decisionOf, index uint64) {
 			}
 		}
 	}
-	s.end(d.number, Dismissed, index)
+	s.end(d.number, entry.IncidentDismissed, index)
 }
 
 // end closes an incident.
-func (s *State) end(number uint32, state IncidentState, index uint64) {
+func (s *State) end(number uint32, state entry.IncidentState, index uint64) {
 	inc := s.incidents[number]
 	inc.state, inc.recorded, inc.hold, inc.notFenced, inc.proposal = state, index, hold{}, "", nil
 	delete(s.open, number)

@@ -195,7 +195,7 @@ func TestSeparationOfDuty(t *testing.T) {
 	}
 	w.put(w.answer("p1", id, "approve"))
 	w.put(w.order("p3", Order{Incident: id, Act: entry.ActAuthorize})) // who proposed may carry out
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.refuse(w.sign(w.order("owner", Order{Incident: id, Act: entry.ActRelease, Members: []entry.Ref{"owner#use"}})), entry.NoStanding, "iss")
 	w.checkAll()
 }
@@ -240,7 +240,7 @@ func TestQuorum(t *testing.T) {
 	good := w.put(w.answer("p3", id, "approve"))
 	w.put(w.signal("b", entry.StandingExecutor, "b#pay")) // later signals do not void what was approved
 	must(t, w.admit(authorize(second.Index, good.Index)))
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.checkAll()
 }
 
@@ -258,7 +258,7 @@ func TestApprovalsAreUsedOnce(t *testing.T) {
 	*d.Pin, *d.Signals, d.RollbackSet.Head, d.Approvals = inc.proposal.pin, inc.proposal.signals, inc.proposal.rollbackSet, []uint64{approval.Index}
 	w.refuse(w.sign(d), entry.StateConflict, "approvals")
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.decide("k", entry.ActEscalate, id) // a superset, that nobody has approved
 	amend := w.order("k", Order{Incident: id, Act: entry.ActAmend})
 	inc = w.incident(id)
@@ -277,7 +277,7 @@ func TestRefusalsDeny(t *testing.T) {
 	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActDeny})), entry.StateConflict, "act")
 	w.put(w.answer("p3", id, "refuse"))
 	w.next()
-	w.is(id, Dismissed)
+	w.is(id, entry.IncidentDismissed)
 	w.checkAll()
 }
 
@@ -291,7 +291,7 @@ func TestSilenceDenies(t *testing.T) {
 		w.at = until
 	}
 	w.next()
-	w.is(id, Dismissed)
+	w.is(id, entry.IncidentDismissed)
 	w.put(w.exec("a", "x")) // the fences of the proposal are gone
 	w.put(w.exec("c", "y", "b#note"))
 	w.checkAll()
@@ -309,7 +309,7 @@ func TestDenyDisposesOfAll(t *testing.T) {
 	w.refuse(w.sign(d), entry.StateConflict, "dispositions")
 	d.Dispositions = all
 	w.put(d)
-	w.is(id, Dismissed)
+	w.is(id, entry.IncidentDismissed)
 	w.checkAll()
 }
 

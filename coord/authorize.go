@@ -19,7 +19,7 @@ func (s *State) admitAuthorize(d *decisionOf, a *assessment) error {
 		return conflict("rollback_set", "incident %d is AUTHORIZED and has members in common", other.opened).
 			WithRemedy("amend the older incident with these signals")
 	}
-	if d.inc.state == Escalated {
+	if d.inc.state == entry.IncidentEscalated {
 		return s.checkQuorum(d, a)
 	}
 	if !d.has(entry.RoleCoordinator) {
@@ -74,7 +74,7 @@ func (s *State) overlap(number uint32, p *scope.Plan) (*incident, bool) {
 	for i := range p.Members {
 		for _, other := range s.incidentsByExecution[p.Members[i].Exec] {
 			inc := s.incidents[other]
-			if other == number || inc.state != Authorized {
+			if other == number || inc.state != entry.IncidentAuthorized {
 				continue
 			}
 			if _, common := inc.current.find(p.Members[i].Exec); common {
@@ -280,7 +280,7 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	}
 	d.inc.signals = mergeSignals(d.inc.signals, a.signals)
 	d.inc.fencedMS = d.inc.fencedUntil(0, d.now)
-	d.inc.state, d.inc.current, d.inc.hold, d.inc.notFenced, d.inc.proposal = Authorized, f, hold{}, "", nil
+	d.inc.state, d.inc.current, d.inc.hold, d.inc.notFenced, d.inc.proposal = entry.IncidentAuthorized, f, hold{}, "", nil
 	d.inc.charge = s.chargeOf(execsOf(a.plan.Members), d.inc.fencedMS, d.now)
 	s.indexExecutions(d.number, execsOf(a.plan.Members)...)
 	s.indexLines(d.number, a.plan.Lines...)

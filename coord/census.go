@@ -1,16 +1,19 @@
 package coord
 
+import "recoveryledger/ledger/entry"
+
 // Census counts the incidents of a log. Times are in Unix milliseconds.
 type Census struct {
-	States         [Failed + 1]int // incidents by state
-	Unacknowledged int             // missed answers that no person has acknowledged
-	NotFenced      int             // incidents that wait for a decision while agents may build on what it may undo
-	Waiting        int             // proposals that wait for the answers of people
-	WaitingSince   int64           // when the oldest of these proposals was made; 0: there is none
+	States         map[entry.IncidentState]int // incidents by state; a state of none is left out
+	Unacknowledged int                         // missed answers that no person has acknowledged
+	NotFenced      int                         // incidents that wait for a decision while agents may build on what it may undo
+	Waiting        int                         // proposals that wait for the answers of people
+	WaitingSince   int64                       // when the oldest of these proposals was made; 0: there is none
 }
 
 // Census counts in one pass over the incidents. now is the instant of the census.
 func (s *State) Census(now int64) (c Census) {
+	c.States = map[entry.IncidentState]int{}
 	for _, inc := range s.incidents {
 		if c.States[inc.state]++; s.missedAnswerOf(inc, now).isOpen() {
 			c.Unacknowledged++

@@ -44,7 +44,7 @@ func TestMergedIncidentIsDeniedWithoutTheCoordinator(t *testing.T) {
 	w.refuse(w.sign(d), entry.StateConflict, "dispositions")
 	w.refuse(w.sign(w.order("o", Order{Incident: younger, Act: entry.ActDeny})), entry.UnauthorizedRole, "iss")
 	w.decide("p1", entry.ActDeny, younger)
-	w.is(younger, Dismissed)
+	w.is(younger, entry.IncidentDismissed)
 	w.checkAll()
 }
 
@@ -117,7 +117,7 @@ func TestRecordJudgesAsTheDecision(t *testing.T) {
 		}
 	}
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	if sig, _ := w.state.findSignal(late); sig.verdict.disposition != inconclusive {
 		t.Errorf("late signal %d", sig.verdict.disposition)
 	}
@@ -134,7 +134,7 @@ func TestNobodyKeepsAnIncidentOpen(t *testing.T) {
 	w.at += 11 * minuteMS
 	forever := func() {
 		w.put(w.order("p1", Order{Incident: id, Act: entry.ActEscalate, Exp: entry.MaxInteger}))
-		w.put(w.exec("b", "tick"+w.incident(id).state.String()+string(rune('0'+w.incident(id).epoch%10))+string(rune('0'+w.incident(id).epoch/10))))
+		w.put(w.exec("b", "tick"+string(w.incident(id).state)+string(rune('0'+w.incident(id).epoch%10))+string(rune('0'+w.incident(id).epoch/10))))
 	}
 	forever()
 	_, wake := w.state.Next(w.at)
@@ -146,11 +146,11 @@ func TestNobodyKeepsAnIncidentOpen(t *testing.T) {
 		w.at += hourMS - 1
 		forever()
 		w.next()
-		w.is(id, Authorized)
+		w.is(id, entry.IncidentAuthorized)
 	}
 	w.at = w.incident(id).current.deadline
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.checkAll()
 }
 
@@ -177,7 +177,7 @@ func TestLapsedAmendGoesOn(t *testing.T) {
 	}
 	w.finish(id, entry.Restored)
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.checkAll()
 }
 
@@ -189,11 +189,11 @@ func TestRefusedAmendIsNotWaitedFor(t *testing.T) {
 	w.finish(id, entry.Restored)
 	w.decide("k", entry.ActEscalate, id)
 	for _, p := range []entry.Principal{"p1", "p2", "p3"} {
-		w.is(id, Authorized)
+		w.is(id, entry.IncidentAuthorized)
 		w.put(w.answer(p, id, "refuse"))
 	}
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.checkAll()
 
 	w, id = reported(t)
@@ -321,14 +321,14 @@ func TestBlockedAmendsEnd(t *testing.T) {
 	w.compensate(ids["a"], "a#1") // b says nothing
 	_, wake := w.state.Next(w.at)
 	w.next()
-	w.is(ids["a"], Authorized) // until its deadline it may be amended
+	w.is(ids["a"], entry.IncidentAuthorized) // until its deadline it may be amended
 	for ; wake < start+3*dayMS; _, wake = w.state.Next(w.at) {
 		w.at = wake
 		for len(w.next()) > 0 { // and what follows from it
 		}
 	}
-	w.is(ids["a"], Recovered)
-	w.is(ids["b"], Failed)
+	w.is(ids["a"], entry.IncidentRecovered)
+	w.is(ids["b"], entry.IncidentFailed)
 	w.checkAll()
 }
 

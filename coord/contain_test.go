@@ -45,7 +45,7 @@ func TestDefaultsFenceSeveralDomains(t *testing.T) {
 		w.next()
 		w.at += 5 * minuteMS
 		w.next()
-		w.is(id, Escalated)
+		w.is(id, entry.IncidentEscalated)
 		for _, parent := range []entry.Ref{"a#bad", "z#on-top"} {
 			w.refuse(w.sign(w.exec("b", "next", parent)), entry.FencedDependency, "parents[0].exec")
 		}
@@ -54,7 +54,7 @@ func TestDefaultsFenceSeveralDomains(t *testing.T) {
 		}
 		w.put(w.answer("p1", id, "approve"))
 		w.next()
-		w.is(id, Authorized)
+		w.is(id, entry.IncidentAuthorized)
 		w.checkAll()
 	}
 }
@@ -68,7 +68,7 @@ func TestDefaultFenceWhereThePolicyIsSilent(t *testing.T) {
 	w.put(p)
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#bad")).Index
 	w.next()
-	w.is(id, Escalated)
+	w.is(id, entry.IncidentEscalated)
 	w.refuse(w.sign(w.exec("b", "next", "z#on-top")), entry.FencedDependency, "parents[0].exec")
 	if v, _ := w.state.Preview(id, nil, w.at); *v.Limits.Fence != entry.DefaultFence() {
 		t.Errorf("%+v", v.Limits.Fence)
@@ -98,7 +98,7 @@ func TestNotFencedIsSaid(t *testing.T) {
 		t.Errorf("%s", got.Detail)
 	}
 	w.next()
-	w.is(id, Escalated)
+	w.is(id, entry.IncidentEscalated)
 	if v, _ := w.state.Incident(id, w.at); v.NotFenced != why || v.Fence != nil || w.state.Census(w.at).NotFenced != 1 {
 		t.Errorf("%+v", v)
 	}
@@ -169,19 +169,19 @@ func TestFencesLeaveRoomForRollbacks(t *testing.T) {
 	}
 	wide := w.put(w.proven("m", "a#wide")).Index
 	w.next()
-	w.is(wide, Contained)
+	w.is(wide, entry.IncidentContained)
 	w.done("a", "small", entry.EffectCompensable)
 	small := w.put(w.proven("m", "a#small")).Index
 	w.next()
-	w.is(small, Authorized)
+	w.is(small, entry.IncidentAuthorized)
 	w.done("a", "another", entry.EffectCompensable)
 	another := w.put(w.proven("m", "a#another")).Index
 	w.next()
-	w.is(another, Authorized)
+	w.is(another, entry.IncidentAuthorized)
 	w.done("a", "last", entry.EffectCompensable)
 	last := w.put(w.proven("m", "a#last")).Index
 	w.next()
-	w.is(last, Escalated) // three members of m's in a day: what was undone counts
+	w.is(last, entry.IncidentEscalated) // three members of m's in a day: what was undone counts
 	w.checkAll()
 }
 
@@ -202,7 +202,7 @@ func TestContainedUntilTakenUp(t *testing.T) {
 		t.Error("nothing is fenced yet")
 	}
 	w.next()
-	w.is(younger, Contained)
+	w.is(younger, entry.IncidentContained)
 	w.refuse(w.sign(w.exec("c", "x", "b#aside")), entry.FencedDependency, "parents[0].exec")
 	v, _ := w.state.Incident(younger, w.at)
 	if _, wake := w.state.Next(w.at); wake > v.Fence.EndsAt {

@@ -65,7 +65,7 @@ func TestApprovedPlansRestOnTheirPin(t *testing.T) {
 	w.put(w.answer("p1", id, "approve"))
 	w.put(w.exec("c", "between"))
 	w.decide("k", entry.ActContain, id) // with a newer pin
-	w.is(id, Escalated)
+	w.is(id, entry.IncidentEscalated)
 	w.decide("k", entry.ActAuthorize, id)
 	w.put(w.signal("m", entry.StandingMonitor, "a#make"))
 	w.decide("k", entry.ActEscalate, id)
@@ -104,7 +104,7 @@ func TestProposalsFence(t *testing.T) {
 	w.decide("k", entry.ActContain, id)
 	w.at += 10 * minuteMS
 	w.decide("a", entry.ActEscalate, id) // a signaler may of what is contained, too
-	w.is(id, Escalated)
+	w.is(id, entry.IncidentEscalated)
 }
 
 // TestAutomaticWantsACause refuses the coordinator what has not failed, and what

@@ -18,14 +18,14 @@ type decisionOf struct {
 }
 
 // acts is the table of protocol.md, section 6: the states in which each act is allowed.
-var acts = map[entry.Act][]IncidentState{
-	entry.ActContain:   {Reported, Contained, Escalated},
-	entry.ActAuthorize: {Reported, Contained, Escalated},
-	entry.ActEscalate:  {Reported, Contained, Escalated, Authorized},
-	entry.ActDeny:      {Reported, Contained, Escalated, Authorized, Dismissed, Recovered, NoEffects, Partial, Failed}, // see admitDeny
-	entry.ActAmend:     {Authorized},
-	entry.ActOverride:  {Authorized},
-	entry.ActRelease:   {Authorized, Recovered, NoEffects, Partial, Failed},
+var acts = map[entry.Act][]entry.IncidentState{
+	entry.ActContain:   {entry.IncidentReported, entry.IncidentContained, entry.IncidentEscalated},
+	entry.ActAuthorize: {entry.IncidentReported, entry.IncidentContained, entry.IncidentEscalated},
+	entry.ActEscalate:  {entry.IncidentReported, entry.IncidentContained, entry.IncidentEscalated, entry.IncidentAuthorized},
+	entry.ActDeny:      {entry.IncidentReported, entry.IncidentContained, entry.IncidentEscalated, entry.IncidentAuthorized, entry.IncidentDismissed, entry.IncidentRecovered, entry.IncidentNoEffects, entry.IncidentPartial, entry.IncidentFailed},
+	entry.ActAmend:     {entry.IncidentAuthorized},
+	entry.ActOverride:  {entry.IncidentAuthorized},
+	entry.ActRelease:   {entry.IncidentAuthorized, entry.IncidentRecovered, entry.IncidentNoEffects, entry.IncidentPartial, entry.IncidentFailed},
 }
 
 func (d *decisionOf) has(role entry.Role) bool { return slices.Contains(d.signer.Roles, role) }
@@ -225,9 +225,9 @@ func (s *State) admitEscalate(d *decisionOf, a *assessment) error {
 		switch {
 		case !d.has(entry.RoleApprover) && (!known || !s.signaled(d.inc, issuer)):
 			return entry.Refuse(entry.NoStanding, "iss", "%s did not signal incident %d", d.Iss, d.inc.opened)
-		case !d.has(entry.RoleApprover) && d.inc.state != Reported && d.inc.state != Contained:
+		case !d.has(entry.RoleApprover) && d.inc.state != entry.IncidentReported && d.inc.state != entry.IncidentContained:
 			return conflict("act", "incident %d is %s: its approvers have a proposal already", d.inc.opened, d.inc.state)
-		case d.inc.state == Escalated && d.inc.proposal.issuer == issuer && known:
+		case d.inc.state == entry.IncidentEscalated && d.inc.proposal.issuer == issuer && known:
 			return conflict("act", "%s made the proposal in force, and other approvers must answer it", d.Iss).
 				WithRemedy("let another approver propose, or deny")
 		case d.now < d.inc.openedAt+l.windows.DecideMS:
@@ -269,8 +269,8 @@ func (s *State) applyDecision(e *entry.Entry, body *entry.Decision, issuer uint3
 		h, c := s.holdFor(d.inc, a, as, now)
 		s.setHold(d, h, c)
 		d.inc.notFenced = ""
-		if d.inc.state == Reported {
-			d.inc.state = Contained
+		if d.inc.state == entry.IncidentReported {
+			d.inc.state = entry.IncidentContained
 		}
 	case entry.ActEscalate:
 		s.applyEscalate(d, a, as, issuer)
@@ -309,8 +309,8 @@ func (s *State) applyEscalate(d *decisionOf, a *assessment, as decided, issuer u
 	}
 	d.inc.missed = missedAnswer{} // people are asked again
 	s.indexExecutions(d.number, d.inc.proposal.members...)
-	if d.inc.state != Authorized {
-		d.inc.state = Escalated
+	if d.inc.state != entry.IncidentAuthorized {
+		d.inc.state = entry.IncidentEscalated
 	}
 	d.inc.notFenced = d.NotFenced
 	key, _ := s.chain.KeyInfo(as.keyID)

@@ -41,7 +41,7 @@ func TestOneDomain(t *testing.T) {
 	w.next()
 	w.put(w.answer("p1", id, "approve"))
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.checkAll()
 }
 
@@ -68,7 +68,7 @@ func TestEachDomainItsOwnQuorum(t *testing.T) {
 	last := w.put(w.proven("w2", "z#2"))
 	w.refuse(authorize(entry.Dismissal{Index: last.Index, Reason: "not believed"}), entry.ScopeExceedsPolicy, "act")
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	if got := w.members(id); len(got) < 3 {
 		t.Fatalf("members %v", got)
 	}

@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"slices"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 )
 
 // IncidentsOfDomain is [State.Incidents] for the incidents that concern a principal of a domain,
 // as [State.IncidentsOf] means it. If agent is set, the incidents must concern that principal too.
-func (s *State) IncidentsOfDomain(domain string, agent entry.Principal, before uint64, limit int, now int64) (views []IncidentView) {
+func (s *State) IncidentsOfDomain(domain string, agent entry.Principal, before uint64, limit int, now int64) (views []api.Incident) {
 	end := len(s.incidents)
 	if before != 0 {
 		end, _ = slices.BinarySearchFunc(s.incidents, before, func(inc *incident, id uint64) int { return cmp.Compare(inc.opened, id) })

@@ -225,7 +225,7 @@ func (s *State) draftRecord(inc *incident, f *decisionInForce) *entry.Record {
 	state, tally := f.verdict()
 	r := &entry.Record{
 		Header:   entry.Header{V: 1, Aud: s.origin, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow))},
-		Incident: inc.opened, State: state.String(), Decision: s.logRef(f.index), Tally: tally, Unresolved: s.unresolved(f),
+		Incident: inc.opened, State: state, Decision: s.logRef(f.index), Tally: tally, Unresolved: s.unresolved(f),
 		Review: int64(len(f.review)), Dispositions: []entry.Disposition{},
 	}
 	for _, n := range inc.signals {

@@ -111,7 +111,7 @@ func TestWithheldByAgents(t *testing.T) {
 		w.put(w.outcome(agent, id, exec, entry.Withheld))
 	}
 	w.next()
-	w.is(id, Failed)
+	w.is(id, entry.IncidentFailed)
 	w.checkAll()
 }
 
@@ -144,7 +144,7 @@ func TestRollingWindow(t *testing.T) {
 			w.decide("k", entry.ActAuthorize, first)
 			w.compensate(first, "a#1")
 			w.next()
-			w.is(first, Recovered)
+			w.is(first, entry.IncidentRecovered)
 			second := verdict("z#2")
 			w.refuse(w.sign(w.order("k", Order{Incident: second, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "rollback_set")
 			w.at += p.Limits.WindowMS

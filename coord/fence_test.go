@@ -52,7 +52,7 @@ func TestCancelledBehindFence(t *testing.T) {
 	w.put(w.outcome("b", id, "b#hoping", entry.NotExecuted))
 	w.finish(id, entry.Restored)
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.checkAll()
 }
 
@@ -121,7 +121,7 @@ func TestWeakSignals(t *testing.T) {
 	id := w.put(w.signal("b", entry.StandingDownstream, "a#make")).Index
 	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "act")
 	w.next()
-	w.is(id, Contained)
+	w.is(id, entry.IncidentContained)
 	w.refuse(w.sign(w.exec("c", "x", "a#make")), entry.FencedDependency, "parents[0].exec")
 	w.refuse(w.sign(w.exec("c", "x", "b#pay")), entry.FencedDependency, "parents[0].exec") // the other end
 	w.put(w.exec("c", "x", "b#note"))
@@ -130,7 +130,7 @@ func TestWeakSignals(t *testing.T) {
 	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "act")
 	w.at += 5 * minuteMS
 	w.next()
-	w.is(id, Escalated)
+	w.is(id, entry.IncidentEscalated)
 	w.checkAll()
 }
 

@@ -25,7 +25,7 @@ func TestCompensationsAreOfTheirMembers(t *testing.T) {
 	w.refuse(w.sign(o), entry.UnknownSubject, "comp_exec")
 	w.compensate(id, "b#one")
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.checkAll()
 }
 

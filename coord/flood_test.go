@@ -86,7 +86,7 @@ func (w *world) judge() (fenced int) {
 		if w.state.holding(inc, w.at) {
 			fenced += len(inc.hold.members)
 		}
-		if inc.state != Escalated {
+		if inc.state != entry.IncidentEscalated {
 			continue
 		}
 		o := Order{Incident: inc.opened, Act: entry.ActDeny}

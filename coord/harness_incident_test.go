@@ -198,7 +198,7 @@ func (w *world) incident(id uint64) *incident {
 }
 
 // is checks where an incident stands.
-func (w *world) is(id uint64, want IncidentState) {
+func (w *world) is(id uint64, want entry.IncidentState) {
 	w.t.Helper()
 	if got := w.incident(id).state; got != want {
 		w.t.Fatalf("incident %d is %s, want %s", id, got, want)

@@ -167,7 +167,7 @@ func (s *State) Commands(agent entry.Principal) (list []api.Command) {
 	list = []api.Command{}
 	for _, of := range s.usage[number].incidents {
 		inc := s.incidents[of]
-		if inc.state != Authorized || inc.current.override != 0 || s.void(&inc.current.decided) {
+		if inc.state != entry.IncidentAuthorized || inc.current.override != 0 || s.void(&inc.current.decided) {
 			continue
 		}
 		c := api.Command{Incident: inc.opened, Decision: inc.current.index, Changed: inc.current.index}

@@ -26,12 +26,12 @@ func TestOwnWordSpeaksForOwnWork(t *testing.T) {
 	w.done("b", "use", entry.EffectNone, "a#pay")
 	id := w.put(w.signal("b", entry.StandingDownstream, "a#pay")).Index
 	w.next() // contains the edge
-	w.is(id, Contained)
+	w.is(id, entry.IncidentContained)
 	w.put(w.signal("b", entry.StandingExecutor, "b#use"))
 	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "act")
 	w.at += 5 * minuteMS
 	w.next()
-	w.is(id, Escalated)
+	w.is(id, entry.IncidentEscalated)
 	if got := w.fences(id); !slices.Equal(got, []entry.Ref{"a#pay", "b#use"}) {
 		t.Errorf("fenced: %v", got)
 	}
@@ -57,8 +57,8 @@ func TestFollowersSpeakBesideTheFounded(t *testing.T) {
 	w.decide("k", entry.ActAuthorize, other) // its closure has b#pay
 	w.next()
 	w.next()
-	w.is(id, Dismissed) // merged
-	w.is(other, Authorized)
+	w.is(id, entry.IncidentDismissed) // merged
+	w.is(other, entry.IncidentAuthorized)
 	w.checkAll()
 }
 

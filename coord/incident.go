@@ -4,40 +4,10 @@ import (
 	"cmp"
 	"slices"
 
-	"recoveryledger/api"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
-
-// IncidentState is the state of an incident (protocol.md, section 6).
-type IncidentState uint8
-
-// The states. The last five are terminal.
-const (
-	Reported IncidentState = iota
-	Contained
-	Escalated
-	Authorized
-	Dismissed
-	Recovered
-	NoEffects // nothing was restored or compensated, since there was nothing to undo
-	Partial
-	Failed
-)
-
-// stateNames is in the order of the constants.
-var stateNames = api.IncidentStates()
-
-// String returns the name that entries and people use.
-func (s IncidentState) String() string { return stateNames[s] }
-
-// Open reports whether the incident waits for something.
-func (s IncidentState) Open() bool { return s <= Authorized }
-
-// Decided reports whether a plan is in force, or the incident is over. A deny no longer dismisses
-// such an incident: it acknowledges a silence.
-func (s IncidentState) Decided() bool { return s >= Authorized }
 
 // incident holds what the rules need of an incident. Its state follows from the entries that
 // name it.
@@ -46,7 +16,7 @@ type incident struct {
 	openedAt int64
 	workflow uint32
 	policy   int // in force at its opening, among State.policies
-	state    IncidentState
+	state    entry.IncidentState
 	epoch    int64
 	signals  []uint32 // numbers of the signals that it disposes of, in log order
 	entries  []uint32 // indexes of the other entries about it, ascending

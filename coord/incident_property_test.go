@@ -16,7 +16,7 @@ import (
 // admitted, no two plans in force share a member, and every way to the state
 // gives the same bytes.
 func TestRandomIncidents(t *testing.T) {
-	states, told := map[IncidentState]int{}, map[string]int{}
+	states, told := map[entry.IncidentState]int{}, map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)
 		g, agents := generator{r, w}, w.bundles(told)
@@ -41,7 +41,7 @@ func TestRandomIncidents(t *testing.T) {
 		}
 	})
 	t.Logf("incidents: %v, agents were told: %v", states, told)
-	for state := Reported; state <= Failed; state++ {
+	for _, state := range entry.IncidentStates() {
 		if states[state] == 0 && !testing.Short() {
 			t.Errorf("no incident is %s in the end: the streams are too simple", state)
 		}
@@ -53,7 +53,7 @@ func (w *world) checkIncidents() {
 	w.t.Helper()
 	owner := map[uint32]uint64{}
 	for _, inc := range w.state.incidents {
-		if inc.state != Authorized {
+		if inc.state != entry.IncidentAuthorized {
 			continue
 		}
 		for _, m := range inc.current.members {
@@ -289,7 +289,7 @@ func (g generator) finish() {
 	if inc == nil {
 		return
 	}
-	if inc.state == Escalated {
+	if inc.state == entry.IncidentEscalated {
 		g.try(g.w.answer("p2", inc.opened, "approve"))
 		g.try(g.w.answer("p3", inc.opened, "approve"))
 		g.next()

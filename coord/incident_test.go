@@ -27,11 +27,11 @@ func TestRecovery(t *testing.T) {
 	w := newWorld(t)
 	w.pipeline()
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
-	w.is(id, Reported)
+	w.is(id, entry.IncidentReported)
 	if written := w.next(); len(written) != 1 {
 		t.Fatalf("the coordinator wrote %d entries", len(written))
 	}
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	want := map[entry.Ref]entry.Method{"a#make": entry.MethodRestore, "b#pay": entry.MethodCompensate, "b#note": entry.MethodNone}
 	if got := w.members(id); !maps.Equal(got, want) {
 		t.Fatalf("members %v", got)
@@ -46,7 +46,7 @@ func TestRecovery(t *testing.T) {
 	w.put(w.exec("a", "x")) // the line is free
 	w.compensate(id, "b#pay")
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.refuse(w.sign(w.exec("c", "y", "b#note")), entry.FencedDependency, "parents[0].exec")
 	release := w.order("p1", Order{Incident: id, Act: entry.ActRelease, Members: []entry.Ref{"b#note"}})
 	w.put(release)

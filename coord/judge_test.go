@@ -21,7 +21,7 @@ func TestAnAgentAloneConfirmsNothing(t *testing.T) {
 		w.done("a", fmt.Sprint(i), entry.EffectNone)
 		id := w.put(w.signal("a", entry.StandingExecutor, entry.Ref(fmt.Sprint("a#", i)))).Index
 		w.settle()
-		w.is(id, NoEffects)
+		w.is(id, entry.IncidentNoEffects)
 	}
 	w.done("b", "made", entry.EffectReversible)
 	w.done("a", "used", entry.EffectNone, "b#made")
@@ -91,20 +91,20 @@ func TestWhoCorroborates(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			w, id := corroborable(t)
 			c.others(w)
-			if w.incident(id).state != Authorized {
+			if w.incident(id).state != entry.IncidentAuthorized {
 				w.decide("k", entry.ActAuthorize, id)
 			}
 			w.settle()
-			want := NoEffects
+			want := entry.IncidentNoEffects
 			if _, also := w.members(id)["b#both"]; also {
 				w.compensate(id, "b#both")
 				w.settle()
-				want = Recovered
+				want = entry.IncidentRecovered
 			}
 			if amended := len(w.incident(id).current.decisions) > 1; amended != strings.HasSuffix(c.name, "amended since") {
 				t.Errorf("amended: %t", amended)
 			}
-			if w.incident(id).state == Authorized { // its decision is void: nobody is asked again
+			if w.incident(id).state == entry.IncidentAuthorized { // its decision is void: nobody is asked again
 				r := w.recordBy("k", id)
 				w.checkDisposition(r.Dispositions[0], c.domains, c.independent)
 				return
@@ -202,7 +202,7 @@ func TestMonitorsBearThemselvesOut(t *testing.T) {
 	s.Evidence = []entry.Evidence{{Digest: someDigest("evidence")}}
 	id := w.put(s).Index
 	w.settle()
-	w.is(id, NoEffects)
+	w.is(id, entry.IncidentNoEffects)
 	h, _, _ := w.state.History("m", 0, 1)
 	w.checkDisposition(dispositionOf(h.Signals[0]), []string{"d"}, true)
 
@@ -211,7 +211,7 @@ func TestMonitorsBearThemselvesOut(t *testing.T) {
 	d := w.order("k", Order{Incident: id, Act: entry.ActAuthorize, Dismissed: []entry.Dismissal{{Index: lie, Reason: "it saw nothing"}}})
 	w.put(d)
 	w.next()
-	w.is(id, NoEffects)
+	w.is(id, entry.IncidentNoEffects)
 	h, _, _ = w.state.History("a", 0, 1)
 	w.checkDisposition(dispositionOf(h.Signals[0]), nil, false)
 	w.checkAll()
@@ -259,7 +259,7 @@ func TestRecordSaysWhoCorroborates(t *testing.T) {
 		w.refuse(w.sign(r), entry.StateConflict, "dispositions[0]."+field)
 	}
 	w.put(w.recordBy("k", id))
-	w.is(id, NoEffects)
+	w.is(id, entry.IncidentNoEffects)
 	w.checkAll()
 }
 
@@ -296,12 +296,12 @@ func TestStatesOfARecord(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		make func(w *world) (id uint64)
-		want IncidentState
+		want entry.IncidentState
 	}{
 		{"no effect", func(w *world) uint64 {
 			w.done("a", "x", entry.EffectNone)
 			return w.put(w.signal("a", entry.StandingExecutor, "a#x")).Index
-		}, NoEffects},
+		}, entry.IncidentNoEffects},
 		{"only planned", func(w *world) uint64 {
 			w.done("a", "x", entry.EffectNone)
 			w.planned("b", "y", entry.EffectIrrevocable, "a#x")
@@ -309,7 +309,7 @@ func TestStatesOfARecord(t *testing.T) {
 			w.next()
 			w.put(w.outcome("b", id, "b#y", entry.NotExecuted))
 			return id
-		}, NoEffects},
+		}, entry.IncidentNoEffects},
 		{"planned, and nobody knows", func(w *world) uint64 {
 			w.done("a", "x", entry.EffectNone)
 			w.planned("b", "y", entry.EffectIrrevocable, "a#x")
@@ -317,7 +317,7 @@ func TestStatesOfARecord(t *testing.T) {
 			w.next()
 			w.put(w.outcome("b", id, "b#y", entry.ResultUnknown))
 			return id
-		}, Partial},
+		}, entry.IncidentPartial},
 		{"compensated, and something without effect", func(w *world) uint64 {
 			w.done("a", "x", entry.EffectCompensable)
 			w.done("a", "y", entry.EffectNone, "a#x")
@@ -325,7 +325,7 @@ func TestStatesOfARecord(t *testing.T) {
 			w.next()
 			w.compensate(id, "a#x")
 			return id
-		}, Recovered},
+		}, entry.IncidentRecovered},
 		{"something without effect, and a mail", func(w *world) uint64 {
 			w.done("a", "x", entry.EffectNone)
 			w.done("a", "y", entry.EffectIrrevocable, "a#x")
@@ -335,7 +335,7 @@ func TestStatesOfARecord(t *testing.T) {
 			w.next()
 			w.put(w.outcome("a", id, "a#y", entry.ResultIrrevocable))
 			return id
-		}, Failed},
+		}, entry.IncidentFailed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t)

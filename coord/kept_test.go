@@ -87,14 +87,14 @@ func TestRecordsSayWhatTheLogDoes(t *testing.T) {
 		w.refuse(record(c.spoil), entry.StateConflict, c.field)
 	}
 	must(t, w.admit(record(func(*entry.Record) {})))
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.checkAll()
 }
 
 // TestVerdicts is the state that outcomes make, where nothing has an effect to
 // undo: FAILED if nothing ended well, PARTIAL if something did.
 func TestVerdicts(t *testing.T) {
-	for done, want := range map[bool]IncidentState{false: Failed, true: Partial} {
+	for done, want := range map[bool]entry.IncidentState{false: entry.IncidentFailed, true: entry.IncidentPartial} {
 		w := newWorld(t)
 		seed := w.planned("b", "plan", entry.EffectCompensable)
 		if done {
@@ -163,7 +163,7 @@ func TestSignalsSupersedeTheirOwn(t *testing.T) {
 	w.decide("k", entry.ActAuthorize, id)
 	w.finish(id, entry.ResultFailed)
 	w.next()
-	w.is(id, Partial)
+	w.is(id, entry.IncidentPartial)
 	s = w.signal("a", entry.StandingExecutor, "a#make")
 	s.Supersedes = &second // its own, and not the opening
 	w.refuse(w.sign(s), entry.StateConflict, "supersedes")
@@ -181,7 +181,7 @@ func TestEdgesBeforeTheEnd(t *testing.T) {
 	w.put(w.signal("c", entry.StandingDownstream, "a#run"))
 	w.put(w.step(x, entry.Confirmed))
 	w.decide("k", entry.ActAuthorize, id)
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.checkAll()
 }
 

@@ -37,7 +37,7 @@ func TestMergesAreBounded(t *testing.T) {
 	if got := len(w.incident(older).signals); got != 1+mergesMax {
 		t.Fatalf("%d signals after the first amend, want %d", got, 1+mergesMax)
 	}
-	w.is(ids[rivals-1], Reported)
+	w.is(ids[rivals-1], entry.IncidentReported)
 	if w.incident(ids[rivals-1]).mergedInto != 0 || w.incident(ids[rivals-2]).mergedInto != older {
 		t.Fatal("not the oldest are merged")
 	}
@@ -47,7 +47,7 @@ func TestMergesAreBounded(t *testing.T) {
 	}
 	w.next()
 	for _, id := range ids {
-		w.is(id, Dismissed)
+		w.is(id, entry.IncidentDismissed)
 	}
 	w.checkAll()
 }
@@ -114,7 +114,7 @@ func TestLateApprovalOfWhatHasChanged(t *testing.T) {
 	w.put(w.answer("p1", inForce, "approve"))
 	w.next()
 	w.next()
-	w.is(lower, Dismissed)
+	w.is(lower, entry.IncidentDismissed)
 	if got := len(w.members(inForce)); got != 3 {
 		t.Errorf("%d members, want 3", got)
 	}

@@ -51,9 +51,9 @@ func (n *next) look(number uint32) {
 	switch inc := n.incidents[number]; {
 	case inc.mergedInto != 0:
 		n.decide(number, Order{Act: entry.ActDeny, Reason: "merged into an older incident"})
-	case inc.state == Escalated:
+	case inc.state == entry.IncidentEscalated:
 		n.escalated(number, inc)
-	case inc.state == Authorized:
+	case inc.state == entry.IncidentAuthorized:
 		n.authorized(number, inc)
 	default:
 		n.decideReported(number, inc)
@@ -100,10 +100,10 @@ func (n *next) decideReported(number uint32, inc *incident) {
 		n.decide(number, Order{Act: entry.ActAuthorize, Reason: "within what the coordinator may authorize"})
 		return
 	}
-	if inc.state == Reported && n.hasThirdParty(a) && len(a.plan.Members) > 1 && n.contain(number, inc, a, "a third party signals: "+why(refusal)) {
+	if inc.state == entry.IncidentReported && n.hasThirdParty(a) && len(a.plan.Members) > 1 && n.contain(number, inc, a, "a third party signals: "+why(refusal)) {
 		return
 	}
-	if inc.state == Reported || n.at(inc.openedAt+a.policy.windows.DecideMS/2) {
+	if inc.state == entry.IncidentReported || n.at(inc.openedAt+a.policy.windows.DecideMS/2) {
 		n.decide(number, Order{Act: entry.ActEscalate, Reason: why(refusal)})
 	}
 }

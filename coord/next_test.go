@@ -31,7 +31,7 @@ func TestProposedAgain(t *testing.T) {
 		t.Fatalf("%d entries, want a proposal", len(written))
 	}
 	p := w.incident(id).proposal
-	if w.is(id, Escalated); p.rollbackSet == first || len(p.dismissed) != 1 || p.dismissed[0] != wrong || w.incident(id).epoch != 2 {
+	if w.is(id, entry.IncidentEscalated); p.rollbackSet == first || len(p.dismissed) != 1 || p.dismissed[0] != wrong || w.incident(id).epoch != 2 {
 		t.Fatalf("proposal %+v", p)
 	}
 	if written := w.next(); len(written) != 0 {
@@ -39,7 +39,7 @@ func TestProposedAgain(t *testing.T) {
 	}
 	w.put(w.answer("p1", id, "approve"))
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.checkAll()
 }
 
@@ -54,7 +54,7 @@ func TestAmendProposedAgain(t *testing.T) {
 		x := w.flying("c", "mail", entry.EffectIrrevocable, "a#up")
 		id := w.put(w.signal("b", entry.StandingExecutor, "b#down")).Index
 		w.next()
-		w.is(id, Authorized)
+		w.is(id, entry.IncidentAuthorized)
 		w.put(w.signal("a", entry.StandingExecutor, "a#up")) // what leads to it: another incident, that is merged
 		w.next()
 		old := w.incident(id).proposal
@@ -97,7 +97,7 @@ func TestProposalsAreBounded(t *testing.T) {
 	w.decide("k", entry.ActEscalate, id)
 	began, proposals := w.at, 0
 	for i := range 100 {
-		if w.incident(id).state != Escalated {
+		if w.incident(id).state != entry.IncidentEscalated {
 			break
 		}
 		w.done("c", strconv.Itoa(i), entry.EffectNone, "b#pay")
@@ -108,7 +108,7 @@ func TestProposalsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	w.is(id, Dismissed)
+	w.is(id, entry.IncidentDismissed)
 	if proposals < 2 || proposals > 4 {
 		t.Errorf("proposed again %d times", proposals)
 	}

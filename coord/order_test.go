@@ -68,7 +68,7 @@ func TestOrderGoesThroughWhatIsUndone(t *testing.T) {
 	w.compensate(older, "c#3")
 	w.compensate(older, "b#2")
 	w.next()
-	w.is(older, Recovered)
+	w.is(older, entry.IncidentRecovered)
 	w.put(w.order("p1", Order{Incident: older, Act: entry.ActRelease, Members: []entry.Ref{"b#2", "c#3"}}))
 	w.done("a", "4", entry.EffectCompensable, "c#3")
 	w.done("b", "5", entry.EffectCompensable, "c#3", "b#2")
@@ -84,7 +84,7 @@ func TestOrderGoesThroughWhatIsUndone(t *testing.T) {
 	}
 	w.compensate(id, "a#1")
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.checkAll()
 }
 

@@ -26,7 +26,7 @@ func (s *State) admitOutcome(o *entry.Outcome, signerRoles []entry.Role, now int
 	if !known {
 		return unknown("exec", "no execution %s in the log", o.Exec)
 	}
-	if inc.current == nil || inc.state == Dismissed { // REG-9
+	if inc.current == nil || inc.state == entry.IncidentDismissed { // REG-9
 		return conflict("incident", "incident %d is %s: nothing is to be undone", inc.opened, inc.state)
 	}
 	m, member := inc.current.find(exec)
@@ -58,7 +58,7 @@ func (s *State) admitUnknown(o *entry.Outcome, inc *incident, m *member, signerR
 	switch {
 	case o.Result != entry.ResultUnknown || !coordinator && !slices.Contains(signerRoles, entry.RoleApprover):
 		return entry.Refuse(entry.NoStanding, "iss", "%s is not an execution of %s", o.Exec, o.Iss).WithRemedy("only the agent of the execution may report its outcome")
-	case inc.state != Authorized:
+	case inc.state != entry.IncidentAuthorized:
 		return conflict("incident", "incident %d is %s: only its agents may correct it", inc.opened, inc.state)
 	case m.result != "":
 		return conflict("exec", "%s has an outcome", o.Exec)
@@ -76,7 +76,7 @@ func (s *State) admitSuperseding(o *entry.Outcome, inc *incident, m *member, own
 		if o.Supersedes != nil {
 			return conflict("supersedes", "%s has no outcome yet", o.Exec)
 		}
-		if inc.state != Authorized {
+		if inc.state != entry.IncidentAuthorized {
 			return conflict("incident", "incident %d is %s", inc.opened, inc.state)
 		}
 		return nil
@@ -175,7 +175,7 @@ func (s *State) admitCompensation(x *entry.Execution, now int64) error {
 	}
 	f := inc.current
 	switch {
-	case inc.state != Authorized || f.override != 0 || s.void(&f.decided):
+	case inc.state != entry.IncidentAuthorized || f.override != 0 || s.void(&f.decided):
 		return conflict("compensates", "no decision is in force for incident %d", inc.opened)
 	case c.Decision != s.logRef(f.index):
 		return conflict("compensates.decision", "entry %d is not the decision in force, which is entry %d", c.Decision.Index, f.index)

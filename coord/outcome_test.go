@@ -39,7 +39,7 @@ func TestUnknownReleasesTheNext(t *testing.T) {
 		}
 	}
 	w.next()
-	w.is(id, Partial)
+	w.is(id, entry.IncidentPartial)
 	if _, tally := w.incident(id).current.verdict(); tally[entry.Compensated] != 1 || tally[entry.ResultUnknown] != 2 {
 		t.Errorf("%v", tally)
 	}
@@ -82,7 +82,7 @@ func TestAmendReopensARestore(t *testing.T) {
 	w.put(restored("a#first", "older"))
 	w.put(restored("a#third", "older"))
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.checkAll()
 }
 
@@ -157,7 +157,7 @@ func TestWhatADrainEnds(t *testing.T) {
 			}
 			must(t, w.admit(o))
 			w.next()
-			w.is(id, NoEffects)
+			w.is(id, entry.IncidentNoEffects)
 			w.checkAll()
 		}
 	}

@@ -33,7 +33,7 @@ func TestOverrideVoidsTheProposal(t *testing.T) {
 	w.done("b", "pay", entry.EffectCompensable)
 	id := w.put(w.signal("b", entry.StandingExecutor, "b#pay")).Index
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.put(w.signal("m", entry.StandingMonitor, "b#pay"))
 	w.decide("k", entry.ActEscalate, id)
 	answer := w.answer("p1", id, "approve")

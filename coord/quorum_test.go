@@ -45,7 +45,7 @@ func TestApprovedIsWhatIsAuthorized(t *testing.T) {
 	w.put(w.signal("b", entry.StandingDownstream, "a#make"))
 	w.refuse(w.sign(later()), entry.ScopeMismatch, "rollback_set") // one more signal
 	w.put(w.order("p2", Order{Incident: id, Act: entry.ActAuthorize}))
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.checkAll()
 
 	w, id = reported(t)
@@ -140,7 +140,7 @@ func TestApprovalEndsWithItsGround(t *testing.T) {
 			t.Errorf("p1 has to do with %+v", of)
 		}
 		must(t, w.admit(authorize(func(*entry.Decision) {})))
-		w.is(id, Authorized)
+		w.is(id, entry.IncidentAuthorized)
 		w.checkAll()
 	})
 }
@@ -200,7 +200,7 @@ func TestWhoCouldStillApprove(t *testing.T) {
 	w.put(w.answer("p3", id, "refuse"))
 	w.refuse(w.sign(w.order("owner", Order{Incident: id, Act: entry.ActDeny})), entry.NoStanding, "iss")
 	w.decide("k", entry.ActDeny, id)
-	w.is(id, Dismissed)
+	w.is(id, entry.IncidentDismissed)
 	w.checkAll()
 }
 
@@ -279,7 +279,7 @@ func TestNewApproversAreNobodyElse(t *testing.T) {
 	id = w.put(w.signal("a", entry.StandingExecutor, "a#make")).Index
 	w.refuse(w.sign(w.order("root", Order{Incident: id, Act: entry.ActDeny})), entry.NoStanding, "iss")
 	w.decide("p1", entry.ActDeny, id)
-	w.is(id, Dismissed)
+	w.is(id, entry.IncidentDismissed)
 	w.checkAll()
 
 	w = first()

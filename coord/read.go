@@ -11,12 +11,6 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// IncidentView is an incident as it stands, in the words of the wire.
-type IncidentView struct {
-	api.Incident
-	State IncidentState // Incident.State is its name
-}
-
 // PlanView is a plan with all that people need to judge it, in the words of the wire.
 type PlanView struct {
 	api.Plan
@@ -27,25 +21,9 @@ type PlanView struct {
 
 var rules = []string{"seed", "dependent", "line"}
 
-// Matches reports whether a query asks for an incident of this workflow and state. Its
-// other members choose the incidents to look at.
-func (v *IncidentView) Matches(q *api.IncidentQuery) bool {
-	switch {
-	case q.Workflow != "" && v.Wid != q.Workflow:
-		return false
-	case q.State == api.StateOpen:
-		return v.State.Open()
-	case q.State == api.StateClosed:
-		return !v.State.Open()
-	case q.State == api.StateUnacknowledged:
-		return v.Unacknowledged()
-	}
-	return q.State == "" || v.Incident.State == q.State
-}
-
 // Incidents returns up to limit incidents, the newest first. Only incidents with an id below
 // before count. If before is 0, the list begins with the newest.
-func (s *State) Incidents(before uint64, limit int, now int64) (views []IncidentView) {
+func (s *State) Incidents(before uint64, limit int, now int64) (views []api.Incident) {
 	end := len(s.incidents)
 	if before != 0 {
 		end, _ = slices.BinarySearchFunc(s.incidents, before, func(inc *incident, id uint64) int { return cmp.Compare(inc.opened, id) })
@@ -58,7 +36,7 @@ func (s *State) Incidents(before uint64, limit int, now int64) (views []Incident
 
 // IncidentsOf is Incidents for the incidents that concern a principal: by entries of its own, or
 // as the agent of members.
-func (s *State) IncidentsOf(p entry.Principal, before uint64, limit int, now int64) (views []IncidentView) {
+func (s *State) IncidentsOf(p entry.Principal, before uint64, limit int, now int64) (views []api.Incident) {
 	number, ok := s.principals.Find([]byte(p))
 	if !ok {
 		return nil
@@ -72,7 +50,7 @@ func (s *State) IncidentsOf(p entry.Principal, before uint64, limit int, now int
 }
 
 // Incident returns the incident with an id.
-func (s *State) Incident(id uint64, now int64) (view IncidentView, ok bool) {
+func (s *State) Incident(id uint64, now int64) (view api.Incident, ok bool) {
 	_, inc, ok := s.findIncident(id)
 	if ok {
 		view = s.view(inc, now)
@@ -80,16 +58,16 @@ func (s *State) Incident(id uint64, now int64) (view IncidentView, ok bool) {
 	return view, ok
 }
 
-func (s *State) view(inc *incident, now int64) IncidentView {
+func (s *State) view(inc *incident, now int64) api.Incident {
 	l := s.policyFor(inc)
-	v := IncidentView{State: inc.state, Incident: api.Incident{
-		ID: inc.opened, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow)), State: inc.state.String(), Epoch: inc.epoch,
+	v := api.Incident{
+		ID: inc.opened, Wid: entry.WorkflowID(s.workflows.Text(inc.workflow)), State: inc.state, Epoch: inc.epoch,
 		OpenedAt: inc.openedAt, MergedInto: inc.mergedInto, Recorded: inc.recorded, DecideAt: inc.openedAt + l.windows.DecideMS,
 		Signals: make([]api.IncidentSignal, 0, len(inc.signals)),
-	}}
+	}
 	switch gone := s.missedAnswerOf(inc, now); {
 	case gone.entry == 0:
-	case inc.state == Dismissed:
+	case inc.state == entry.IncidentDismissed:
 		v.Silence, v.Acknowledged = true, gone.acknowledged
 	default:
 		v.Lapsed = &api.Lapse{Proposal: gone.entry, At: gone.at, Acknowledged: gone.acknowledged}

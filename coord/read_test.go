@@ -35,7 +35,7 @@ func TestViews(t *testing.T) {
 	w.decide("k", entry.ActEscalate, id)
 	w.put(w.answer("p1", id, "approve"))
 	v, _ := w.state.Incident(id, w.at)
-	if v.State != Escalated || v.Fence == nil || v.Proposal == nil || len(v.Proposal.Approve) != 1 || v.Proposal.RollbackSet != plan.RollbackSet {
+	if v.State != entry.IncidentEscalated || v.Fence == nil || v.Proposal == nil || len(v.Proposal.Approve) != 1 || v.Proposal.RollbackSet != plan.RollbackSet {
 		t.Errorf("view %+v", v)
 	}
 	w.next()
@@ -187,7 +187,7 @@ func (w *world) whoDecides(id uint64) string {
 	if plan, ok := w.state.PlanInForce(id, w.at); ok {
 		inForce = &plan.Plan
 	}
-	return words.WhoDecides(&v.Incident, &preview.Plan, inForce)
+	return words.WhoDecides(&v, &preview.Plan, inForce)
 }
 
 // TestPreviewAsksOnlyWhileOpen says why people must decide, until they have.
@@ -203,18 +203,18 @@ func TestPreviewAsksOnlyWhileOpen(t *testing.T) {
 		if got := w.whoDecides(id); !ok || !strings.HasPrefix(got, want) || (plan.Asks != nil) != (want == "people") {
 			t.Errorf("%s: %s, want %s; asks %v", v.State, got, want, plan.Asks)
 		}
-		if v.Undecided() != (want == "people") || api.LeftUndone(v.Incident.State) != (want == "nothing") {
-			t.Errorf("%s: undecided %t, left undone %t", v.State, v.Undecided(), api.LeftUndone(v.Incident.State))
+		if v.Undecided() != (want == "people") || v.State.LeftUndone() != (want == "nothing") {
+			t.Errorf("%s: undecided %t, left undone %t", v.State, v.Undecided(), v.State.LeftUndone())
 		}
 	}
 	asks("people")
 	w.put(w.answer("p1", id, "approve"))
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	asks("it is decided")
 	w.put(w.outcome("b", id, "b#mail", entry.ResultIrrevocable))
 	w.next()
-	w.is(id, Failed)
+	w.is(id, entry.IncidentFailed)
 	asks("nothing")
 }
 
@@ -250,15 +250,15 @@ func TestAnswer(t *testing.T) {
 // that every decision meets.
 func TestFenceObstacle(t *testing.T) {
 	for _, c := range []struct {
-		state               IncidentState
+		state               entry.IncidentState
 		incident, plan, why string
 	}{
-		{Reported, "", "too many", ""},
-		{Reported, "not yet", "", "not yet"},
-		{Reported, "not yet", "too many", "too many"},
-		{Escalated, "not yet", "too many", "not yet"},
+		{entry.IncidentReported, "", "too many", ""},
+		{entry.IncidentReported, "not yet", "", "not yet"},
+		{entry.IncidentReported, "not yet", "too many", "too many"},
+		{entry.IncidentEscalated, "not yet", "too many", "not yet"},
 	} {
-		v := IncidentView{State: c.state, Incident: api.Incident{State: c.state.String(), NotFenced: c.incident}}
+		v := api.Incident{State: c.state, NotFenced: c.incident}
 		if why := v.FenceObstacle(&api.Plan{NotFenced: c.plan}); why != c.why {
 			t.Errorf("%+v: obstacle %q", c, why)
 		}

@@ -16,7 +16,7 @@ func (s *State) admitRecord(r *entry.Record, roles []entry.Role, now int64) erro
 	if err != nil {
 		return err
 	}
-	if inc.state != Authorized { // REG-9
+	if inc.state != entry.IncidentAuthorized { // REG-9
 		return conflict("incident", "incident %d is %s, not AUTHORIZED", inc.opened, inc.state)
 	}
 	f := inc.current
@@ -62,7 +62,7 @@ func (s *State) checkRecord(r *entry.Record, inc *incident) error {
 		}
 	}
 	switch {
-	case r.State != state.String():
+	case r.State != state:
 		return conflict("state", "%s, but the outcomes make it %s", r.State, state)
 	case !maps.Equal(r.Tally, tally):
 		return conflict("tally", "%v, but the outcomes are %v", r.Tally, tally)
@@ -76,7 +76,7 @@ func (s *State) checkRecord(r *entry.Record, inc *incident) error {
 
 // verdict returns the state that follows from the outcomes of a plan, and their tally. If nothing
 // had to be undone, the state is not Recovered.
-func (f *decisionInForce) verdict() (state IncidentState, tally map[entry.Result]int64) {
+func (f *decisionInForce) verdict() (state entry.IncidentState, tally map[entry.Result]int64) {
 	tally = map[entry.Result]int64{}
 	undoneOnes, effective, effectiveUndone := 0, 0, 0
 	for i := range f.members {
@@ -95,13 +95,13 @@ func (f *decisionInForce) verdict() (state IncidentState, tally map[entry.Result
 	}
 	switch {
 	case tally[entry.NotExecuted] == int64(len(f.members)):
-		return NoEffects, tally
+		return entry.IncidentNoEffects, tally
 	case undoneOnes == len(f.members):
-		return Recovered, tally
+		return entry.IncidentRecovered, tally
 	case undoneOnes == 0, effective > 0 && effectiveUndone == 0:
-		return Failed, tally
+		return entry.IncidentFailed, tally
 	}
-	return Partial, tally
+	return entry.IncidentPartial, tally
 }
 
 // unresolved returns the head of the tree over the members that were not undone.

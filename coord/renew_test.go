@@ -29,7 +29,7 @@ func TestAccusationsDoNotStopARollback(t *testing.T) {
 			w.put(w.answer("p1", id, "approve"))
 			w.next()
 		}
-		w.is(id, Authorized)
+		w.is(id, entry.IncidentAuthorized)
 		w.put(w.exec("liar", "see", "a#up"))
 		lie := w.put(w.signal("liar", entry.StandingDownstream, "a#up")).Index
 		w.next()
@@ -75,7 +75,7 @@ func TestRenewalLeavesOutNoMoreThanItMust(t *testing.T) {
 	w.done("b", "pay", entry.EffectCompensable, "a#up")
 	id := w.put(w.signal("b", entry.StandingExecutor, "b#pay")).Index
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.put(w.exec("liar", "see", "b#far"))
 	lie := w.put(w.signal("liar", entry.StandingDownstream, "b#far")).Index
 	w.next()
@@ -125,7 +125,7 @@ func TestRenewalsKeepTheDeadline(t *testing.T) {
 	w.done("b", "pay", entry.EffectCompensable)
 	id := w.put(w.signal("b", entry.StandingExecutor, "b#pay")).Index
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	first := w.incident(id).current
 	w.at += 11 * minuteMS
 	for w.at <= first.deadline+skewMS {
@@ -136,7 +136,7 @@ func TestRenewalsKeepTheDeadline(t *testing.T) {
 		w.next()
 	}
 	w.next()
-	w.is(id, Failed)
+	w.is(id, entry.IncidentFailed)
 	if f := w.incident(id).current; f.deadline != first.deadline || f.expMax > first.deadline || len(f.decisions) < 20 {
 		t.Errorf("due at %d, at first %d, after %d decisions", f.deadline, first.deadline, len(f.decisions))
 	}
@@ -153,7 +153,7 @@ func TestExecutorCannotStallOthers(t *testing.T) {
 	w.done("b", "ship", entry.EffectCompensable, "a#pay")
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#pay")).Index
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	deadline, open := w.incident(id).current.deadline, 0
 	for i := range 24 * 12 {
 		if w.at = start + int64(i)*5*minuteMS; w.at >= deadline {
@@ -186,7 +186,7 @@ func TestNothingIsAskedAfterTheDeadline(t *testing.T) {
 	w.done("a", "pay", entry.EffectCompensable)
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#pay")).Index
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.at = w.incident(id).current.deadline
 	further := w.signal("a", entry.StandingExecutor, "a#pay")
 	further.Since = "a#mail"
@@ -197,6 +197,6 @@ func TestNothingIsAskedAfterTheDeadline(t *testing.T) {
 	w.at += skewMS + 1
 	w.next()
 	w.next()
-	w.is(id, Failed)
+	w.is(id, entry.IncidentFailed)
 	w.checkAll()
 }

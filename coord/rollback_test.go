@@ -37,7 +37,7 @@ func TestOrderOfCompensations(t *testing.T) {
 	w.put(w.outcome("b", id, "b#2", entry.ResultFailed)) // releases the next
 	w.compensate(id, "a#1")
 	w.next()
-	w.is(id, Partial)
+	w.is(id, entry.IncidentPartial)
 	again := w.compensation(id, "b#2")
 	again.Exec = "2.undo.1"
 	w.refuse(w.sign(again), entry.StateConflict, "compensates")
@@ -91,7 +91,7 @@ func TestUnknownAfterTheDeadline(t *testing.T) {
 		t.Fatalf("%d entries", len(written))
 	}
 	w.next()
-	w.is(id, Failed)
+	w.is(id, entry.IncidentFailed)
 	truth := w.outcome("c", id, "c#3", entry.ResultIrrevocable)
 	w.refuse(w.sign(truth), entry.StateConflict, "result") // does not fit
 	w.put(w.outcome("c", id, "c#3", entry.ResultFailed))
@@ -110,14 +110,14 @@ func TestLateTruth(t *testing.T) {
 		w.compensate(id, exec)
 	}
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.refuse(w.sign(w.signal("b", entry.StandingExecutor, "b#2")), entry.StateConflict, "subject")
 	without := w.outcome("b", id, "b#2", entry.ResultFailed)
 	without.Supersedes = nil
 	w.refuse(w.sign(without), entry.StateConflict, "supersedes")
 	w.put(w.outcome("b", id, "b#2", entry.ResultFailed))
 	w.refuse(w.sign(w.outcome("b", id, "b#2", entry.Refused)), entry.StateConflict, "result") // for the worse only
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	for _, other := range []*entry.LogRef{nil, {Index: 1, LeafHash: w.state.logRef(1).LeafHash}, {Index: id}} { // names the incident before, by its signal
 		s := w.signal("b", entry.StandingExecutor, "b#2")
 		if s.Supersedes = other; other == nil {
@@ -240,7 +240,7 @@ func TestRestore(t *testing.T) {
 	w.refuse(w.sign(w.exec("a", "next")), entry.FencedDependency, "exec") // one restore is missing
 	w.put(restored("a#busy"))
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	for _, late := range []entry.Ref{"a#edit", "a#pay", "a#busy"} { // made before, and kept until now
 		w.refuse(w.sign(w.checkpoint("a", "late", late)), entry.StateConflict, "after")
 	}
@@ -273,7 +273,7 @@ func TestAnotherLineGoesBackAlone(t *testing.T) {
 	w.put(w.outcome("a", id, "a#mail", entry.ResultIrrevocable))
 	w.put(w.outcome("a", id, "a#note", entry.Restored))
 	w.next()
-	w.is(id, Partial)
+	w.is(id, entry.IncidentPartial)
 	w.refuse(w.sign(w.checkpoint("a", "late", "a#note")), entry.StateConflict, "after")
 	after := w.checkpoint("a", "other", "a#mail")
 	after.Wid = "w2"
@@ -310,7 +310,7 @@ func TestOverride(t *testing.T) {
 	}
 	w.at = w.incident(id).current.expMax
 	w.next()
-	w.is(id, Partial)
+	w.is(id, entry.IncidentPartial)
 	w.checkAll()
 }
 
@@ -330,19 +330,19 @@ func TestMerge(t *testing.T) {
 	if got := w.members(older); len(got) != 3 {
 		t.Fatalf("members %v", got)
 	}
-	w.is(younger, Reported)
+	w.is(younger, entry.IncidentReported)
 	must(t, w.state.Admit(w.sign(w.order("p1", Order{Incident: younger, Act: entry.ActDeny})), w.state.Size(), w.at)) // if the coordinator is silent
 	w.refuse(w.sign(w.order("k", Order{Incident: younger, Act: entry.ActContain})), entry.StateConflict, "incident")
 	judged := w.order("k", Order{Incident: younger, Act: entry.ActDeny})
 	judged.Dispositions[0].Disposition = "dismissed"
 	w.refuse(w.sign(judged), entry.StateConflict, "dispositions")
 	w.next()
-	w.is(younger, Dismissed)
+	w.is(younger, entry.IncidentDismissed)
 	for _, exec := range []entry.Ref{"b#2", "a#1", "a#0"} {
 		w.compensate(older, exec)
 	}
 	w.next()
-	w.is(older, Recovered)
+	w.is(older, entry.IncidentRecovered)
 	if u := w.state.usage[w.mustPrincipal("a")]; u.selfReported != 2 || u.corroborated != 0 {
 		t.Errorf("verdicts %+v, want both self-reported", u.verdicts)
 	}
@@ -376,7 +376,7 @@ func TestStricterOfTwoPolicies(t *testing.T) {
 	w.decide("k", entry.ActEscalate, second)
 	w.put(w.answer("p1", second, "approve"))
 	w.next()
-	w.is(second, Escalated) // two were needed when it opened
+	w.is(second, entry.IncidentEscalated) // two were needed when it opened
 	longer := w.nextPolicy()
 	longer.Windows.DeadlineMaxMS *= 2
 	w.put(longer)
@@ -385,7 +385,7 @@ func TestStricterOfTwoPolicies(t *testing.T) {
 	late.DeadlineAt = w.at + dayMS + 1
 	w.refuse(w.sign(late), entry.ScopeExceedsPolicy, "deadline_at")
 	w.next()
-	w.is(second, Authorized)
+	w.is(second, entry.IncidentAuthorized)
 	w.checkAll()
 }
 
@@ -399,7 +399,7 @@ func TestLineAlone(t *testing.T) {
 	id := w.put(w.signal("a", entry.StandingExecutor, "a#edit")).Index
 	w.refuse(w.sign(w.order("k", Order{Incident: id, Act: entry.ActAuthorize})), entry.ScopeExceedsPolicy, "act")
 	w.next()
-	w.is(id, Escalated)
+	w.is(id, entry.IncidentEscalated)
 	w.checkAll()
 }
 
@@ -439,7 +439,7 @@ func TestCompromisedKey(t *testing.T) {
 		w.compensate(id, "b#2")
 		w.compensate(id, "a#1")
 		w.next()
-		w.is(id, Recovered)
+		w.is(id, entry.IncidentRecovered)
 		w.checkAll()
 	})
 	t.Run("before it was stolen", func(t *testing.T) {
@@ -465,7 +465,7 @@ func TestCompromisedKey(t *testing.T) {
 		}
 		w.put(w.answer("p2", id, "approve"))
 		w.next()
-		w.is(id, Authorized)
+		w.is(id, entry.IncidentAuthorized)
 		w.checkAll()
 	})
 	t.Run("proposal", func(t *testing.T) {
@@ -475,7 +475,7 @@ func TestCompromisedKey(t *testing.T) {
 		w.keys["k"] = "k's second key"
 		w.put(w.enrol("root", "k", entry.RoleCoordinator))
 		w.next()
-		w.is(id, Escalated)
+		w.is(id, entry.IncidentEscalated)
 		if p := w.incident(id).proposal; len(p.approvals) != 0 {
 			t.Fatal("approvals of a void proposal count")
 		}

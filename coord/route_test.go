@@ -250,7 +250,7 @@ func TestCheckpointsOfTasks(t *testing.T) {
 			w.saved("x", ref)
 			id := w.put(w.signal("x", entry.StandingExecutor, "x#step")).Index
 			w.next()
-			if w.incident(id).state == Escalated {
+			if w.incident(id).state == entry.IncidentEscalated {
 				w.put(w.answer("p1", id, "approve"))
 				w.next()
 			}

@@ -269,7 +269,7 @@ func (s *State) applySignal(e *entry.Entry, issuer uint32, index uint64, at int6
 	number, joined := s.joins(one.subject)
 	if !joined {
 		number = uint32(len(s.incidents))
-		s.incidents = append(s.incidents, &incident{opened: index, openedAt: at, workflow: s.subjectWorkflow(one.subject), policy: len(s.policies) - 1})
+		s.incidents = append(s.incidents, &incident{opened: index, openedAt: at, state: entry.IncidentReported, workflow: s.subjectWorkflow(one.subject), policy: len(s.policies) - 1})
 		s.open[number] = struct{}{}
 	}
 	one.incident = number

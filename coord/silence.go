@@ -25,7 +25,7 @@ func (l missedAnswer) isOpen() bool { return l.entry != 0 && l.acknowledged == 0
 // dismissedBySilence reports whether the incident was dismissed because no approver answered in
 // time.
 func (inc *incident) dismissedBySilence() bool {
-	return inc.state == Dismissed && inc.missed.entry != 0
+	return inc.state == entry.IncidentDismissed && inc.missed.entry != 0
 }
 
 // missedAnswerOf returns the missed answer about an incident. No entry says that the time to
@@ -55,7 +55,7 @@ func (s *State) answered(inc *incident, p *proposal) bool {
 // unanswered reports whether the approvers' time to answer the proposal of an ESCALATED
 // incident is over.
 func (s *State) unanswered(inc *incident, now int64) bool {
-	return inc.state == Escalated && inc.proposal != nil && now >= inc.proposal.at+s.policyFor(inc).windows.AnswerMS
+	return inc.state == entry.IncidentEscalated && inc.proposal != nil && now >= inc.proposal.at+s.policyFor(inc).windows.AnswerMS
 }
 
 // bySilence reports whether an admitted deny is no person's decision: the time to
@@ -72,11 +72,11 @@ func (s *State) bySilence(d *decisionOf) bool {
 func (s *State) admitAcknowledgement(d *decisionOf) error {
 	inc, l := d.inc, s.missedAnswerOf(d.inc, d.now)
 	what := "the proposal that no approver answered"
-	if inc.state == Dismissed {
+	if inc.state == entry.IncidentDismissed {
 		what = "the deny for silence"
 	}
 	switch {
-	case l.entry == 0 && inc.state == Dismissed:
+	case l.entry == 0 && inc.state == entry.IncidentDismissed:
 		return conflict("act", "deny of incident %d, which is DISMISSED by entry %d", inc.opened, inc.recorded)
 	case l.entry == 0:
 		return conflict("act", "deny of incident %d, which is %s and has no unanswered amend", inc.opened, inc.state)

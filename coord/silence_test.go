@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 )
 
@@ -20,7 +21,7 @@ func TestSilenceIsAcknowledged(t *testing.T) {
 		if h, _, _ := w.state.History("a", 0, 1); !h.Signals[0].Silence || h.Signals[0].Disposition != entry.Inconclusive {
 			t.Errorf("history %+v", h)
 		}
-		if c := w.state.Census(w.at); c.States[Dismissed] != 1 || c.Unacknowledged != 1 {
+		if c := w.state.Census(w.at); c.States[entry.IncidentDismissed] != 1 || c.Unacknowledged != 1 {
 			t.Errorf("%+v", c)
 		}
 		if todo, _ := w.state.Next(w.at); len(todo) != 0 {
@@ -42,10 +43,10 @@ func TestSilenceIsAcknowledged(t *testing.T) {
 }
 
 // dismissed checks how an incident was dismissed, and returns it.
-func (w *world) dismissed(id uint64, silent bool, acknowledged uint64) IncidentView {
+func (w *world) dismissed(id uint64, silent bool, acknowledged uint64) api.Incident {
 	w.t.Helper()
 	v, _ := w.state.Incident(id, w.at)
-	if v.State != Dismissed || v.Silence != silent || v.Acknowledged != acknowledged || v.Unacknowledged() != (silent && acknowledged == 0) {
+	if v.State != entry.IncidentDismissed || v.Silence != silent || v.Acknowledged != acknowledged || v.Unacknowledged() != (silent && acknowledged == 0) {
 		w.t.Fatalf("%+v", v)
 	}
 	return v
@@ -96,7 +97,7 @@ func unanswered(t *testing.T) (w *world, id, proposal uint64) {
 }
 
 // lapsed checks what is said of an amend that nobody answered: proposal 0 is none.
-func (w *world) lapsed(id, proposal, acknowledged uint64) IncidentView {
+func (w *world) lapsed(id, proposal, acknowledged uint64) api.Incident {
 	w.t.Helper()
 	v, _ := w.state.Incident(id, w.at)
 	waits, waiting := proposal != 0 && acknowledged == 0, 0
@@ -127,13 +128,13 @@ func TestUnansweredAmendIsAcknowledged(t *testing.T) {
 		"record": func(w *world, id uint64) {
 			w.finish(id, entry.Restored)
 			w.next()
-			w.is(id, Recovered)
+			w.is(id, entry.IncidentRecovered)
 		},
 		"later record": func(w *world, id uint64) {
 			w.next()
 			w.finish(id, entry.Restored)
 			w.next()
-			w.is(id, Recovered)
+			w.is(id, entry.IncidentRecovered)
 		},
 		"expiry": func(w *world, _ uint64) { w.at += 10 * hourMS },
 	}
@@ -183,7 +184,7 @@ func TestAcknowledgedLapseStays(t *testing.T) {
 	w.lapsed(id, proposal, noted)
 	w.finish(id, entry.Restored)
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.lapsed(id, proposal, noted)
 	w.checkAll()
 }
@@ -213,7 +214,7 @@ func TestWhatIsNoLapse(t *testing.T) {
 	w.lapsed(id, 0, 0)
 	w.finish(id, entry.Restored)
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.lapsed(id, 0, 0)
 	w.checkAll()
 
@@ -252,7 +253,7 @@ func TestApproverProposesAfterTheDeadline(t *testing.T) {
 		t.Errorf("at %d, proposed at %d", v.Lapsed.At, w.at)
 	}
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.lapsed(id, proposal, 0)
 	w.checkAll()
 }
@@ -278,7 +279,7 @@ func TestWhoMayAcknowledgeALapse(t *testing.T) {
 		if w.at += 2 * hourMS; over {
 			w.finish(id, entry.Restored)
 			w.next()
-			w.is(id, Recovered)
+			w.is(id, entry.IncidentRecovered)
 		}
 		w.lapsedAmong(id, proposal)
 		draft := func(iss entry.Principal) *entry.Decision {
@@ -339,7 +340,7 @@ func TestUnansweredAmendFencesNothing(t *testing.T) {
 	w, id, proposal := unanswered(t)
 	w.finish(id, entry.Restored)
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.lapsed(id, proposal, 0)
 	w.refusedAs(w.sign(w.exec("c", "x", "b#pay")), "parents[0].exec", id, "", refusalWords{"which is closed (RECOVERED)", "under a new id"})
 }

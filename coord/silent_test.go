@@ -36,7 +36,7 @@ func TestSilentCoordinatorIsReplacedByAnApprover(t *testing.T) {
 	w.refuse(w.sign(w.recordBy("p3", id)), entry.StateConflict, "tally")
 	must(t, w.admit(unknown()))
 	w.put(w.recordBy("p3", id))
-	w.is(id, Partial)
+	w.is(id, entry.IncidentPartial)
 	w.put(w.order("p1", Order{Incident: id, Act: entry.ActRelease, Members: []entry.Ref{"b#note"}}))
 	w.checkAll()
 }
@@ -49,7 +49,7 @@ func TestSilentCoordinatorAndASilentQuorum(t *testing.T) {
 	w.decide("a", entry.ActEscalate, id)
 	w.at += hourMS
 	w.decide("p1", entry.ActDeny, id)
-	w.is(id, Dismissed)
+	w.is(id, entry.IncidentDismissed)
 	w.checkAll()
 }
 
@@ -66,7 +66,7 @@ func TestApproverDoesNotReplaceItsOwnProposal(t *testing.T) {
 	w.at += hourMS
 	w.refuse(w.sign(w.order("p1", Order{Incident: id, Act: entry.ActEscalate})), entry.StateConflict, "act")
 	w.next()
-	w.is(id, Dismissed)
+	w.is(id, entry.IncidentDismissed)
 	w.checkAll()
 }
 
@@ -98,7 +98,7 @@ func TestSilentCoordinatorThatWouldAmend(t *testing.T) {
 		t.Errorf("the record after all outcomes is %+v, and was foretold as %+v; error %v", r, closing, err)
 	}
 	w.put(w.recordBy("p1", id))
-	w.is(id, Failed)
+	w.is(id, entry.IncidentFailed)
 	if sig, _ := w.state.findSignal(second); sig.verdict.disposition != inconclusive {
 		t.Errorf("the second signal is %d", sig.verdict.disposition)
 	}
@@ -133,7 +133,7 @@ func TestDrainsComeFirst(t *testing.T) {
 	w.put(w.outcome("a", id, "a#edit", entry.Restored))
 	w.compensate(id, "b#pay")
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.checkAll()
 }
 
@@ -150,7 +150,7 @@ func TestFailedCompensationReleasesTheNext(t *testing.T) {
 	w.compensate(id, "b#2")
 	w.compensate(id, "a#1")
 	w.next()
-	w.is(id, Partial)
+	w.is(id, entry.IncidentPartial)
 	w.checkAll()
 }
 
@@ -170,7 +170,7 @@ func TestSecondFailureDuringARollback(t *testing.T) {
 	second := w.put(w.signal("a", entry.StandingExecutor, "a#0")).Index
 	w.next()
 	w.next()
-	w.is(second, Dismissed)
+	w.is(second, entry.IncidentDismissed)
 	w.refuse(w.sign(w.compensation(id, "a#0")), entry.StateConflict, "compensates.exec")
 	w.put(w.step(running, entry.Started)) // begun under the decision before
 	w.put(w.step(running, entry.Confirmed))
@@ -179,7 +179,7 @@ func TestSecondFailureDuringARollback(t *testing.T) {
 	w.compensate(id, "c#3")
 	w.compensate(id, "a#0")
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	if _, tally := w.incident(id).current.verdict(); tally[entry.Compensated] != 4 {
 		t.Errorf("%v", tally)
 	}
@@ -198,7 +198,7 @@ func TestSignalDuringARollbackAboutAMember(t *testing.T) {
 		w.compensate(id, exec)
 	}
 	w.next()
-	if sig, _ := w.state.findSignal(s.Index); sig.verdict.disposition == undisposed || w.incident(id).state != Recovered {
+	if sig, _ := w.state.findSignal(s.Index); sig.verdict.disposition == undisposed || w.incident(id).state != entry.IncidentRecovered {
 		t.Fatalf("signal %d, incident %s", sig.verdict.disposition, w.incident(id).state)
 	}
 	w.checkAll()

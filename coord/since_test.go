@@ -66,7 +66,7 @@ func TestSinceACompensationIsNoRange(t *testing.T) {
 		w.decide("k", entry.ActAuthorize, first)
 		w.compensate(first, "a#1")
 		w.next()
-		w.is(first, Recovered)
+		w.is(first, entry.IncidentRecovered)
 		w.done("a", "2", entry.EffectCompensable)
 		w.done("a", "3", entry.EffectCompensable)
 		sig := w.signal("a", entry.StandingExecutor, "a#3")

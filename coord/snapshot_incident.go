@@ -79,9 +79,15 @@ func (v *verdict) snapshot(c *codec.Codec) {
 
 var standings = []entry.Standing{entry.StandingExecutor, entry.StandingUpstream, entry.StandingDownstream, entry.StandingMonitor, entry.StandingOperator}
 
+var incidentStates = entry.IncidentStates()
+
 func (s *State) snapshotIncident(c *codec.Codec, inc *incident) {
 	codec.Number(c, &inc.policy, uint64(len(s.policies)))
-	codec.Number(c, &inc.state, uint64(len(stateNames)))
+	state := slices.Index(incidentStates, inc.state)
+	codec.Number(c, &state, uint64(len(incidentStates)))
+	if c.OK() {
+		inc.state = incidentStates[state]
+	}
 	c.Instant(&inc.epoch)
 	codec.Ascending(c, &inc.signals, uint64(len(s.signals)))
 	codec.Ascending(c, &inc.entries, s.size)
@@ -100,10 +106,10 @@ func (s *State) snapshotIncident(c *codec.Codec, inc *incident) {
 	codec.Number(c, &inc.mergedInto, s.size)
 	s.snapshotAnswers(c, &inc.overrides)
 	codec.Number(c, &inc.recorded, s.size)
-	if inc.state >= Authorized {
+	if inc.state.Decided() {
 		s.snapshotMissedAnswer(c, inc)
 	}
-	if (inc.state == Authorized || inc.state > Dismissed) != (inc.current != nil) && c.Reading() {
+	if (inc.state.Decided() && inc.state != entry.IncidentDismissed) != (inc.current != nil) && c.Reading() {
 		c.Refuse("incident %d is %s with a plan in force or none", inc.opened, inc.state)
 	}
 	if len(inc.signals) == 0 && c.Reading() {
@@ -119,7 +125,7 @@ func (s *State) snapshotMissedAnswer(c *codec.Codec, inc *incident) {
 		codec.Number(c, &l.acknowledged, s.size)
 	}
 	fits := l.entry == 0 || l.entry > inc.opened && (l.acknowledged == 0 || l.acknowledged > l.entry) &&
-		(inc.state != Dismissed || l.entry == inc.recorded)
+		(inc.state != entry.IncidentDismissed || l.entry == inc.recorded)
 	if !fits && c.Reading() {
 		c.Refuse("incident %d has an unanswered proposal at %d that it cannot have", inc.opened, l.entry)
 	}

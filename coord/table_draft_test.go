@@ -18,17 +18,17 @@ var update = flag.Bool("update", false, "write the table of the Internet-Draft a
 // a column.
 var draftColumns = []struct {
 	name   string
-	states []IncidentState
+	states []entry.IncidentState
 }{
-	{"R", []IncidentState{Reported}},
-	{"C", []IncidentState{Contained}},
-	{"E", []IncidentState{Escalated}},
-	{"A", []IncidentState{Authorized}},
-	{"D", []IncidentState{Dismissed}},
-	{"T", []IncidentState{Recovered, NoEffects, Partial, Failed}},
+	{"R", []entry.IncidentState{entry.IncidentReported}},
+	{"C", []entry.IncidentState{entry.IncidentContained}},
+	{"E", []entry.IncidentState{entry.IncidentEscalated}},
+	{"A", []entry.IncidentState{entry.IncidentAuthorized}},
+	{"D", []entry.IncidentState{entry.IncidentDismissed}},
+	{"T", []entry.IncidentState{entry.IncidentRecovered, entry.IncidentNoEffects, entry.IncidentPartial, entry.IncidentFailed}},
 }
 
-func draftColumn(state IncidentState) string {
+func draftColumn(state entry.IncidentState) string {
 	for _, c := range draftColumns {
 		if slices.Contains(c.states, state) {
 			return c.name

@@ -50,52 +50,52 @@ var tableSteps = []step{
 // tableStates makes an incident that stands as the name says.
 var tableStates = []struct {
 	name  string
-	state IncidentState
+	state entry.IncidentState
 	make  func(w *world, id uint64)
 }{
-	{"REPORTED", Reported, func(*world, uint64) {}},
-	{"CONTAINED", Contained, func(w *world, id uint64) { w.decide("k", entry.ActContain, id) }},
-	{"ESCALATED", Escalated, func(w *world, id uint64) { w.decide("k", entry.ActEscalate, id) }},
-	{"ESCALATED, approved", Escalated, func(w *world, id uint64) {
+	{"REPORTED", entry.IncidentReported, func(*world, uint64) {}},
+	{"CONTAINED", entry.IncidentContained, func(w *world, id uint64) { w.decide("k", entry.ActContain, id) }},
+	{"ESCALATED", entry.IncidentEscalated, func(w *world, id uint64) { w.decide("k", entry.ActEscalate, id) }},
+	{"ESCALATED, approved", entry.IncidentEscalated, func(w *world, id uint64) {
 		w.decide("k", entry.ActEscalate, id)
 		w.put(w.answer("p1", id, "approve"))
 	}},
-	{"AUTHORIZED", Authorized, func(w *world, id uint64) { w.decide("k", entry.ActAuthorize, id) }},
-	{"AUTHORIZED, amend pending", Authorized, func(w *world, id uint64) {
+	{"AUTHORIZED", entry.IncidentAuthorized, func(w *world, id uint64) { w.decide("k", entry.ActAuthorize, id) }},
+	{"AUTHORIZED, amend pending", entry.IncidentAuthorized, func(w *world, id uint64) {
 		w.decide("k", entry.ActAuthorize, id)
 		w.decide("k", entry.ActEscalate, id)
 	}},
-	{"AUTHORIZED, settled", Authorized, func(w *world, id uint64) {
+	{"AUTHORIZED, settled", entry.IncidentAuthorized, func(w *world, id uint64) {
 		w.decide("k", entry.ActAuthorize, id)
 		w.finish(id, entry.Restored)
 	}},
-	{"AUTHORIZED, amend unanswered", Authorized, amendUnanswered},
-	{"AUTHORIZED, amend unanswered, acknowledged", Authorized, func(w *world, id uint64) {
+	{"AUTHORIZED, amend unanswered", entry.IncidentAuthorized, amendUnanswered},
+	{"AUTHORIZED, amend unanswered, acknowledged", entry.IncidentAuthorized, func(w *world, id uint64) {
 		amendUnanswered(w, id)
 		w.decide("p3", entry.ActDeny, id)
 	}},
-	{"DISMISSED", Dismissed, func(w *world, id uint64) { w.decide("p1", entry.ActDeny, id) }},
-	{"DISMISSED by silence", Dismissed, dismissedBySilence},
-	{"DISMISSED by silence, acknowledged", Dismissed, func(w *world, id uint64) {
+	{"DISMISSED", entry.IncidentDismissed, func(w *world, id uint64) { w.decide("p1", entry.ActDeny, id) }},
+	{"DISMISSED by silence", entry.IncidentDismissed, dismissedBySilence},
+	{"DISMISSED by silence, acknowledged", entry.IncidentDismissed, func(w *world, id uint64) {
 		dismissedBySilence(w, id)
 		w.decide("p3", entry.ActDeny, id)
 	}},
-	{"RECOVERED", Recovered, func(w *world, id uint64) {
+	{"RECOVERED", entry.IncidentRecovered, func(w *world, id uint64) {
 		w.decide("k", entry.ActAuthorize, id)
 		w.finish(id, entry.Restored)
 		w.next()
 	}},
-	{"RECOVERED, amend unanswered", Recovered, recoveredUnanswered},
-	{"RECOVERED, amend unanswered, acknowledged", Recovered, func(w *world, id uint64) {
+	{"RECOVERED, amend unanswered", entry.IncidentRecovered, recoveredUnanswered},
+	{"RECOVERED, amend unanswered, acknowledged", entry.IncidentRecovered, func(w *world, id uint64) {
 		recoveredUnanswered(w, id)
 		w.decide("p3", entry.ActDeny, id)
 	}},
-	{"PARTIAL", Partial, func(w *world, id uint64) {
+	{"PARTIAL", entry.IncidentPartial, func(w *world, id uint64) {
 		w.decide("k", entry.ActAuthorize, id)
 		w.finish(id, entry.ResultFailed)
 		w.next()
 	}},
-	{"FAILED", Failed, func(w *world, id uint64) {
+	{"FAILED", entry.IncidentFailed, func(w *world, id uint64) {
 		w.decide("k", entry.ActAuthorize, id)
 		w.put(w.outcome("a", id, "a#make", entry.ResultFailed))
 		w.put(w.outcome("b", id, "b#pay", entry.Refused))

@@ -162,7 +162,7 @@ func (w *world) checkTasks() {
 // of it refused. A refusal leaves no trace, the claims add up at any time, and
 // every way to the state gives the same bytes.
 func TestRandomTasks(t *testing.T) {
-	states, incidents := map[entry.TaskState]int{}, map[IncidentState]int{}
+	states, incidents := map[entry.TaskState]int{}, map[entry.IncidentState]int{}
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)
 		w.able("cook", "x", "y")

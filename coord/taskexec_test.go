@@ -141,7 +141,7 @@ func TestEffectGate(t *testing.T) {
 			w.next()
 			w.put(w.outcome("a", id, "a#x", entry.Restored))
 			w.next()
-			w.is(id, Recovered)
+			w.is(id, entry.IncidentRecovered)
 		}},
 		{"failed, dismissed, then none", func(w *world, ref entry.Ref) {
 			x := w.work("a", "x", ref, entry.EffectReversible)
@@ -217,7 +217,7 @@ func TestSignalAboutTask(t *testing.T) {
 	w.compensate(id, "a#two")
 	w.compensate(id, "a#one")
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	w.refuse(w.sign(w.signal("a", entry.StandingExecutor, ref)), entry.StateConflict, "subject") // all is undone
 	w.checkAll()
 }
@@ -242,9 +242,9 @@ func TestSpentTaskIsACause(t *testing.T) {
 			w.fails(ref)
 			id := w.put(w.signal("a", entry.StandingExecutor, subject)).Index
 			w.next()
-			want := Escalated
+			want := entry.IncidentEscalated
 			if spent && subject == "a#x" {
-				want = Authorized
+				want = entry.IncidentAuthorized
 			}
 			w.is(id, want)
 			w.checkAll()
@@ -326,7 +326,7 @@ func TestANewIncidentOfATaskNamesTheNewest(t *testing.T) {
 			w.decide("k", entry.ActAuthorize, at.Index)
 			w.put(w.outcome("a", at.Index, subject, entry.ResultFailed))
 			w.next()
-			w.is(at.Index, Failed)
+			w.is(at.Index, entry.IncidentFailed)
 			opened = append(opened, at)
 		}
 		s := w.signal("o", entry.StandingOperator, ref)

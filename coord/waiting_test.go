@@ -52,19 +52,19 @@ func TestTaskWaits(t *testing.T) {
 // of the plan in force is proposed.
 func TestAsksPeople(t *testing.T) {
 	for _, c := range []struct {
-		state    IncidentState
+		state    entry.IncidentState
 		proposal *api.Proposal
 		want     bool
 	}{
-		{Reported, nil, false},
-		{Contained, nil, false},
-		{Escalated, &api.Proposal{}, true},
-		{Escalated, nil, true},
-		{Authorized, nil, false},
-		{Authorized, &api.Proposal{}, true},
-		{Dismissed, &api.Proposal{}, false},
+		{entry.IncidentReported, nil, false},
+		{entry.IncidentContained, nil, false},
+		{entry.IncidentEscalated, &api.Proposal{}, true},
+		{entry.IncidentEscalated, nil, true},
+		{entry.IncidentAuthorized, nil, false},
+		{entry.IncidentAuthorized, &api.Proposal{}, true},
+		{entry.IncidentDismissed, &api.Proposal{}, false},
 	} {
-		if got := asksPeople(&IncidentView{State: c.state, Incident: api.Incident{Proposal: c.proposal}}); got != c.want {
+		if got := asksPeople(&api.Incident{State: c.state, Proposal: c.proposal}); got != c.want {
 			t.Errorf("%s, proposal %v: %v", c.state, c.proposal != nil, got)
 		}
 	}

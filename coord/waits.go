@@ -40,8 +40,8 @@ func (s *State) waits(inc *incident, now int64) *api.Waits {
 
 // asksPeople reports whether an open incident waits for approvals: it is escalated,
 // or an amend is proposed while the plan in force is carried out.
-func asksPeople(v *IncidentView) bool {
-	return v.State == Escalated || v.State.Open() && v.Proposal != nil
+func asksPeople(v *api.Incident) bool {
+	return v.State == entry.IncidentEscalated || v.State.Open() && v.Proposal != nil
 }
 
 // taskWaits returns whose entry a task waits for. It is an operator's if the task is blocked, its
@@ -193,7 +193,7 @@ func (s *State) fenceRemedy(by fence, now int64) string {
 	switch {
 	case len(by.members) > 0:
 		return fmt.Sprintf("wait until incident %d is closed (arl incident show %d), and then do the undone executions again under new ids", id, id)
-	case by.inc.state == Authorized:
+	case by.inc.state == entry.IncidentAuthorized:
 		return fmt.Sprintf("wait until the approvers have answered the amend: arl incident approve %d, or with --refuse", id)
 	case s.waiting(by.inc, now) != nil:
 		return fmt.Sprintf("wait until the approvers have answered: arl incident approve %d puts the plan into force, and arl incident deny %d lifts the fence", id, id)

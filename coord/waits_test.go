@@ -36,7 +36,7 @@ func TestRefusalNamesTheStandingFence(t *testing.T) {
 	w.refusedAs(on("b#pay"), "parents[0].exec", id, "0 of 1 approvals, until ", refusalWords{"which is ESCALATED", "arl incident approve"})
 	w.put(w.answer("p1", id, "approve"))
 	w.next()
-	w.is(id, Authorized)
+	w.is(id, entry.IncidentAuthorized)
 	w.refusedAs(on("b#pay"), "parents[0].exec", id, "2 of 3 outcomes", refusalWords{"which is AUTHORIZED", "wait until incident"})
 	w.refusedAs(on("b#note"), "parents[0].exec", id, "2 of 3 outcomes", refusalWords{"b#note was undone (not_executed)", "under a new id"})
 	w.compensate(id, "b#pay")
@@ -46,7 +46,7 @@ func TestRefusalNamesTheStandingFence(t *testing.T) {
 		t.Errorf("%q, %d", v.WaitsFor, v.StillFenced)
 	}
 	w.next()
-	w.is(id, Recovered)
+	w.is(id, entry.IncidentRecovered)
 	if v, _ := w.state.Incident(id, w.at); v.WaitsFor != "" || v.StillFenced != 3 {
 		t.Errorf("%q, %d", v.WaitsFor, v.StillFenced)
 	}
@@ -76,7 +76,7 @@ func TestRefusalOfWhatCouldNotBeUndone(t *testing.T) {
 	w.put(w.outcome("a", id, "a#make", entry.ResultFailed))
 	w.next()
 	if !w.incident(id).state.Open() {
-		w.is(id, Failed)
+		w.is(id, entry.IncidentFailed)
 	}
 	w.refusedAs(w.sign(w.exec("c", "x", "b#pay")), "parents[0].exec", id, "", refusalWords{"b#pay could not be undone (failed)", "--member b#pay"})
 	w.refusedAs(w.sign(w.exec("a", "next")), "exec", id, "", refusalWords{"the line of a was not restored", "--member a#make"})
@@ -98,14 +98,14 @@ func TestRefusalPrefersWhatWaits(t *testing.T) {
 	w.next()
 	w.put(w.outcome("a", first, "a#mail", entry.ResultIrrevocable))
 	w.next()
-	w.is(first, Failed)
+	w.is(first, entry.IncidentFailed)
 	w.refusedAs(w.sign(w.exec("b", "x", "a#mail")), "parents[0].exec", first, "", refusalWords{"could not be undone (irrevocable)", "release"})
 	second := w.put(w.proven("m", "a#mail")).Index
 	w.next()
 	w.refusedAs(w.sign(w.exec("b", "x", "a#mail")), "parents[0].exec", second, "0 of 1 approvals", refusalWords{"is fenced by incident", "approve"})
 	w.put(w.answer("p1", second, "approve"))
 	w.next()
-	w.is(second, Authorized)
+	w.is(second, entry.IncidentAuthorized)
 	w.refusedAs(w.sign(w.exec("b", "x", "a#mail")), "parents[0].exec", second, "1 of 1 outcomes", refusalWords{"is fenced by incident", "wait until"})
 	w.checkAll()
 }

@@ -124,8 +124,8 @@ func (l *Log) drafted() int64 {
 // Draft is what an order comes to.
 type Draft struct {
 	Order    Order
-	Incident *coord.IncidentView // as it stands; nil: the order is about a task
-	Task     *api.Task           // as it stands; nil: the order is about an incident
+	Incident *api.Incident // as it stands; nil: the order is about a task
+	Task     *api.Task     // as it stands; nil: the order is about an incident
 	// Plan is the plan that is signed, authorized or proposed; nil: the order rests on no
 	// plan.
 	Plan *api.Plan
@@ -247,7 +247,7 @@ func (d *Draft) decide(l *Log, by entry.Principal) error {
 
 // standsFor reports whether an incident stands so that a verb means what its name says.
 // The rules of registration are held to the entry later.
-func standsFor(verb Verb, v *coord.IncidentView) error {
+func standsFor(verb Verb, v *api.Incident) error {
 	switch verb {
 	case Authorize, Amend:
 		return quorumOf(v)
@@ -271,7 +271,7 @@ func standsFor(verb Verb, v *coord.IncidentView) error {
 }
 
 // quorumOf reports whether a proposal waits that enough approvers approve.
-func quorumOf(v *coord.IncidentView) error {
+func quorumOf(v *api.Incident) error {
 	if v.Proposal == nil {
 		return noQuorum("no proposal waits for incident %d: arl incident escalate makes one", v.ID)
 	}

@@ -62,9 +62,9 @@ func incident(l *foldlog.Log) uint64 {
 }
 
 // state is the state of an incident.
-func state(l *foldlog.Log, id uint64) string {
+func state(l *foldlog.Log, id uint64) entry.IncidentState {
 	v, _ := l.State.Incident(id, l.At)
-	return v.Incident.State
+	return v.State
 }
 
 // TestOneLife takes an incident from its proposal to its record, each step by who may.
@@ -116,7 +116,7 @@ func TestOneLife(t *testing.T) {
 	}
 	l.At += 24 * hour
 	d = do(l, "k", act.Order{Verb: act.Record, Incident: id})
-	if got := state(l, id); got != d.Ends() || !api.LeftUndone(got) {
+	if got := state(l, id); got != d.Ends() || !got.LeftUndone() {
 		t.Errorf("the incident is %s, foretold %q", got, d.Ends())
 	}
 }

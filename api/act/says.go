@@ -93,7 +93,7 @@ func (d *Draft) Silent() (silent []entry.Ref) {
 
 // Ends returns the state in which the draft ends the incident; empty: the draft does not
 // close it with a record.
-func (d *Draft) Ends() string {
+func (d *Draft) Ends() entry.IncidentState {
 	if r, ok := d.Bodies[len(d.Bodies)-1].(*entry.Record); ok {
 		return r.State
 	}

@@ -71,7 +71,7 @@ func (p *play) coordinate(twist stage.Twist) {
 }
 
 // state is the state of the incident.
-func (p *play) state() (state coord.IncidentState) {
+func (p *play) state() (state entry.IncidentState) {
 	p.stage.State(func(s *coord.State) {
 		if view, ok := s.Incident(p.incident, p.stage.Now()); ok {
 			state = view.State
@@ -83,7 +83,7 @@ func (p *play) state() (state coord.IncidentState) {
 // authorized has the coordinator decide, and sees that it authorizes.
 func (p *play) authorized(twist stage.Twist) {
 	p.coordinate(twist)
-	if p.err == nil && p.state() != coord.Authorized {
+	if p.err == nil && p.state() != entry.IncidentAuthorized {
 		p.must(fmt.Errorf("conformance: the incident is %v, not authorized", p.state()))
 	}
 }
@@ -112,7 +112,7 @@ func (p *play) mailed() {
 	p.did(mail, entry.EffectIrrevocable, charge)
 	p.fails(charge)
 	p.coordinate(nil)
-	if p.err == nil && p.state() != coord.Escalated {
+	if p.err == nil && p.state() != entry.IncidentEscalated {
 		p.must(fmt.Errorf("conformance: the incident is %v, not escalated", p.state()))
 	}
 }

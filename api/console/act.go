@@ -298,7 +298,7 @@ func (k *Console) fillSubject(body *actPage, order *act.Order, l *act.Log) error
 	if !ok {
 		return entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", order.Incident).WithRemedy("the page of incidents lists them")
 	}
-	body.Incident, body.About, body.Back = &v.Incident, "incident "+decimal(v.ID), k.link("/incidents", v.ID)
+	body.Incident, body.About, body.Back = &v, "incident "+decimal(v.ID), k.link("/incidents", v.ID)
 	if body.Fields.Members {
 		body.Form.Released = releasable(l, order.Incident)
 		if len(order.Members) == 0 {

@@ -139,9 +139,9 @@ func TestActsOfALife(t *testing.T) {
 	at := "/incidents/" + decimal(id) + "/act/"
 	c, _ := signing(t, l, "p", "k", "o")
 	key := func(p entry.Principal) url.Values { return url.Values{"key": {l.Key(p).Public.KeyID()}} }
-	state := func(want string) {
+	state := func(want entry.IncidentState) {
 		t.Helper()
-		if got := l.Incident(id).Incident.State; got != want {
+		if got := l.Incident(id).State; got != want {
 			t.Fatalf("the incident is %s, want %s", got, want)
 		}
 	}
@@ -166,7 +166,7 @@ func TestActsOfALife(t *testing.T) {
 	denied := key("p")
 	denied["found-"+decimal(other)] = []string{"false"}
 	signed(t, c, "/incidents/"+decimal(other)+"/act/deny", denied)
-	if v := l.Incident(other); v.Incident.State != "DISMISSED" || v.Signals[0].Disposition != entry.Dismissed {
+	if v := l.Incident(other); v.State != entry.IncidentDismissed || v.Signals[0].Disposition != entry.Dismissed {
 		t.Errorf("the other incident is %s, its signal %s", v.State, v.Signals[0].Disposition)
 	}
 }

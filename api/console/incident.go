@@ -101,11 +101,11 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 			err = entry.Refuse(entry.NotFound, "id", "entry %d did not open an incident", id).WithRemedy("the page of incidents lists them")
 			return
 		}
-		body.Incident, body.Download = &v.Incident, at.Note != ""
+		body.Incident, body.Download = v, at.Note != ""
 		p.About = []string{subject(entry.SubjectIncident, id), subject(entry.SubjectWorkflow, v.Wid)}
 		body.Acts = k.acts(k.known(state, at), act.Order{Incident: id})
-		body.Stands, body.WaitsFor = words.IncidentState(&v.Incident), words.IncidentWaitsFor(&v.Incident)
-		body.Timeline, body.Earlier = moments(state, &v.Incident)
+		body.Stands, body.WaitsFor = words.IncidentState(v), words.IncidentWaitsFor(v)
+		body.Timeline, body.Earlier = moments(state, v)
 		err = body.addPlan(k, state, v, &asked, at.Now)
 	})
 	if err != nil {
@@ -122,7 +122,7 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 }
 
 // addPlan shows the plan in force, or the plan that a decision would have now.
-func (b *incidentPage) addPlan(k *Console, state *coord.State, v *coord.IncidentView, asked *incidentQuery, now int64) error {
+func (b *incidentPage) addPlan(k *Console, state *coord.State, v *api.Incident, asked *incidentQuery, now int64) error {
 	inForce, there := view.InForce(state, v.ID, now)
 	b.Plan, b.InForce = inForce, there
 	if v.State.Open() && !there || len(asked.without) > 0 {
@@ -130,7 +130,7 @@ func (b *incidentPage) addPlan(k *Console, state *coord.State, v *coord.Incident
 		if err != nil {
 			return err
 		}
-		b.Plan, b.InForce, b.Decides = preview, false, words.WhoDecides(&v.Incident, preview, inForce)
+		b.Plan, b.InForce, b.Decides = preview, false, words.WhoDecides(v, preview, inForce)
 	}
 	if b.Plan == nil {
 		return nil

@@ -45,9 +45,9 @@ type incidentRow struct {
 	WaitsFor string
 }
 
-func newIncidentRow(v *coord.IncidentView) incidentRow {
-	return incidentRow{ID: v.ID, Opened: v.OpenedAt, State: words.IncidentState(&v.Incident), Open: v.State.Open(), Workflow: v.Wid,
-		About: v.Signals[0].Subject, Signals: len(v.Signals), WaitsFor: words.IncidentWaitsFor(&v.Incident)}
+func newIncidentRow(v *api.Incident) incidentRow {
+	return incidentRow{ID: v.ID, Opened: v.OpenedAt, State: words.IncidentState(v), Open: v.State.Open(), Workflow: v.Wid,
+		About: v.Signals[0].Subject, Signals: len(v.Signals), WaitsFor: words.IncidentWaitsFor(v)}
 }
 
 // waitingRow is something that waits for people.
@@ -97,16 +97,14 @@ func (b *overviewPage) addIncidents(state *coord.State, now int64) {
 		if step := view.Next(state, v.ID, now); step != nil && (b.Next == nil || step.At < b.Next.At) {
 			b.Next, b.NextOf = step, v.ID
 		}
-		if _, asks := words.EscalatedIncident(&v.Incident); !asks {
+		if _, asks := words.EscalatedIncident(v); !asks {
 			b.Progress = append(b.Progress, newIncidentRow(v))
 		}
 	}
 	counts := state.Census(now).States
-	for _, name := range api.IncidentStates() {
-		for s, count := range counts {
-			if s := coord.IncidentState(s); s.String() == name && !s.Open() && count > 0 {
-				b.Over = append(b.Over, stateCount{name, count})
-			}
+	for _, s := range entry.IncidentStates() {
+		if count := counts[s]; !s.Open() && count > 0 {
+			b.Over = append(b.Over, stateCount{string(s), count})
 		}
 	}
 }
@@ -125,7 +123,7 @@ func (k *Console) incidents(q *http.Request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := &incidentsPage{States: append([]string{api.StateOpen, api.StateClosed, api.StateUnacknowledged}, api.IncidentStates()...)}
+	body := &incidentsPage{States: api.IncidentChoices()}
 	given := q.URL.Query()
 	body.Filter = api.IncidentQuery{State: given.Get("state"), Agent: entry.Principal(given.Get("agent")), Workflow: entry.WorkflowID(given.Get("workflow"))}
 	if body.Filter.State != "" && !slices.Contains(body.States, body.Filter.State) {

@@ -9,7 +9,6 @@ package metrics
 import (
 	"slices"
 
-	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
@@ -151,7 +150,7 @@ var spans = []float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600, 14
 
 func ofIncidents() []Metric {
 	return group("Incidents",
-		Metric{Name: "arl_incidents", Type: Gauge, pulled: true, Labels: []Label{label("state", "the states of incidents", api.IncidentStates()...)},
+		Metric{Name: "arl_incidents", Type: Gauge, pulled: true, Labels: []Label{label("state", "the states of incidents", texts(entry.IncidentStates())...)},
 			Meaning: "Incidents by state, of the whole log."},
 		Metric{Name: "arl_incidents_opened_total", Type: Counter, Meaning: "Incidents opened."},
 		Metric{Name: "arl_incidents_ended_total", Type: Counter, Labels: []Label{label("state", "the states of incidents that are over", ended()...)},

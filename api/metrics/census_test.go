@@ -88,7 +88,7 @@ func TestCensusOfManyIncidents(t *testing.T) {
 	}
 	var census coord.Census
 	c.Read(func(s *coord.State) { census = s.Census(now) })
-	if census.States[coord.Reported] != manyIncidents || census.NotFenced != manyIncidents {
+	if census.States[entry.IncidentReported] != manyIncidents || census.NotFenced != manyIncidents {
 		t.Errorf("%+v", census)
 	}
 }

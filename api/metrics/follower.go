@@ -67,14 +67,14 @@ func (f *follower) decided(s *coord.State, e *entry.Registered, d *entry.Decisio
 		m.counter("arl_escalations_total", reason).Inc()
 	case entry.ActDeny:
 		if ended == e.Index {
-			m.counter("arl_incidents_ended_total", coord.Dismissed.String()).Inc()
+			m.counter("arl_incidents_ended_total", string(entry.IncidentDismissed)).Inc()
 		}
 	}
 }
 
 func (f *follower) recorded(e *entry.Registered, r *entry.Record) {
 	m := f.metrics
-	m.counter("arl_incidents_ended_total", r.State).Inc()
+	m.counter("arl_incidents_ended_total", string(r.State)).Inc()
 	for result, count := range r.Tally {
 		m.counter("arl_members_total", string(result)).Add(float64(count))
 	}

@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"time"
 
-	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
@@ -47,8 +46,8 @@ func age(l *ledger.Log, index uint64) float64 {
 func readState(c *coordinator.Replica, now int64, emit emit) {
 	c.Read(func(s *coord.State) {
 		census := s.Census(now)
-		for i, name := range api.IncidentStates() {
-			emit("arl_incidents", float64(census.States[i]), name)
+		for _, state := range entry.IncidentStates() {
+			emit("arl_incidents", float64(census.States[state]), string(state))
 		}
 		emit("arl_incidents_not_fenced", float64(census.NotFenced))
 		emit("arl_incidents_unacknowledged", float64(census.Unacknowledged))

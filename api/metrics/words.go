@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"recoveryledger/api"
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
@@ -27,9 +25,9 @@ func acts() []string {
 
 // ended returns the states of incidents that are over.
 func ended() (names []string) {
-	for i, name := range api.IncidentStates() {
-		if !coord.IncidentState(i).Open() {
-			names = append(names, name)
+	for _, state := range entry.IncidentStates() {
+		if !state.Open() {
+			names = append(names, string(state))
 		}
 	}
 	return names

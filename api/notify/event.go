@@ -132,7 +132,7 @@ func decided(e *entry.Registered, d *entry.Decision, s *coord.State, now int64) 
 }
 
 func recorded(e *entry.Registered, r *entry.Record) []Event {
-	kind := map[string]string{coord.Partial.String(): Partial, coord.Failed.String(): Failed}[r.State]
+	kind := map[entry.IncidentState]string{entry.IncidentPartial: Partial, entry.IncidentFailed: Failed}[r.State]
 	if kind == "" {
 		return nil
 	}

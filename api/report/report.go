@@ -20,14 +20,14 @@ import (
 
 // Report is the page about an incident.
 type Report struct {
-	Incident uint64           `json:"incident"`
-	Origin   string           `json:"origin"`
-	Wid      entry.WorkflowID `json:"wid"`
-	State    string           `json:"state"`  // one of the states of an incident
-	Stands   string           `json:"stands"` // the state, with what a state does not tell
-	Head     merkle.Head      `json:"head"`   // of the log that the page follows from
-	Sections []Section        `json:"sections"`
-	Verify   []Step           `json:"verify"`
+	Incident uint64              `json:"incident"`
+	Origin   string              `json:"origin"`
+	Wid      entry.WorkflowID    `json:"wid"`
+	State    entry.IncidentState `json:"state"`  // one of the states of an incident
+	Stands   string              `json:"stands"` // the state, with what a state does not tell
+	Head     merkle.Head         `json:"head"`   // of the log that the page follows from
+	Sections []Section           `json:"sections"`
+	Verify   []Step              `json:"verify"`
 }
 
 // Section answers one question about the incident.
@@ -71,7 +71,7 @@ func Gather(s *coord.State, id uint64, head merkle.Head, origin string, now int6
 	if !ok {
 		return nil, false
 	}
-	f = &Facts{origin: origin, incident: v.Incident, stands: words.IncidentState(&v.Incident), finals: map[entry.Ref]uint64{},
+	f = &Facts{origin: origin, incident: *v, stands: words.IncidentState(v), finals: map[entry.Ref]uint64{},
 		links: s.Chain().Links(), about: s.IncidentEntries(id), head: head}
 	f.plan, _ = view.InForce(s, id, now)
 	for _, m := range f.members() {

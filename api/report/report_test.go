@@ -176,7 +176,7 @@ func saidBy(e *entry.Registered, section string) []string {
 		}
 		return []string{string(b.Exec), string(b.Result), b.Residual, string(b.Iss)}
 	case *entry.Record:
-		return []string{b.State}
+		return []string{string(b.State)}
 	case *entry.Agent:
 		return []string{string(b.Principal), b.Key.KeyID(), b.Domain, string(b.Roles[0])}
 	}

@@ -55,7 +55,7 @@ func sameHistory(h api.History) any {
 type past struct {
 	*api.History
 	size      uint64 // of the log that the history is made from
-	incidents []coord.IncidentView
+	incidents []api.Incident
 	next      uint64
 }
 
@@ -94,7 +94,7 @@ func (s *Server) recallAfter(principal entry.Principal, after uint64, limit int)
 }
 
 // reported adds the outcomes that the principal reported in an incident.
-func (s *Server) reported(past *past, incident coord.IncidentView) error {
+func (s *Server) reported(past *past, incident api.Incident) error {
 	q := newListing(&api.ListQuery{Incident: &incident.ID})
 	for index, err := range s.candidates(q, incident.ID, past.size) {
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
@@ -134,7 +135,7 @@ func (c *panel) draft(issuer entry.Principal, o coord.Order) *entry.Decision {
 }
 
 // view returns an incident as the state has it.
-func (c *panel) view(id uint64) (v coord.IncidentView) {
+func (c *panel) view(id uint64) (v api.Incident) {
 	c.t.Helper()
 	c.coord.Read(func(s *coord.State) { v, _ = s.Incident(id, c.log.Now()) })
 	return v
@@ -184,11 +185,11 @@ func (l coordinatorLog) Submit(ctx context.Context, e *entry.Entry) error {
 }
 
 // until waits for the log to grow until an incident is in the state.
-func (c *panel) until(id uint64, want coord.IncidentState) coord.IncidentView {
+func (c *panel) until(id uint64, want entry.IncidentState) api.Incident {
 	c.t.Helper()
 	for {
 		var size uint64 // of the state: the head of the log may be newer
-		var v coord.IncidentView
+		var v api.Incident
 		c.coord.Read(func(s *coord.State) {
 			size = s.Size()
 			v, _ = s.Incident(id, c.log.Now())

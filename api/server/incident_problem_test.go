@@ -273,7 +273,7 @@ func TestIncidentBatch(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(string(a.body)), "\n"); a.StatusCode != http.StatusOK || len(lines) != 4 || !strings.Contains(lines[3], "state-conflict") {
 		t.Fatalf("%s: %s", a.Status, a.body)
 	}
-	if c.view(id).State != coord.Authorized {
+	if c.view(id).State != entry.IncidentAuthorized {
 		t.Fatal(c.view(id).State)
 	}
 }

@@ -27,7 +27,7 @@ func TestIncidentRunsByItself(t *testing.T) {
 	c.coordinator()
 	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
 	path := fmt.Sprintf("/v1/incidents/%d", id)
-	c.until(id, coord.Authorized)
+	c.until(id, entry.IncidentAuthorized)
 	authorized := value[api.Incident](c.node, path)
 	if d := authorized.Decision; authorized.State != "AUTHORIZED" || d == nil || d.Members != 4 || len(d.Tally) != 1 || d.Tally[entry.NotExecuted] != 3 {
 		t.Fatalf("%+v", authorized)
@@ -45,7 +45,7 @@ func TestIncidentRunsByItself(t *testing.T) {
 	}
 	was := c.get(path).Header.Get("ETag")
 	c.put(c.outcome("agent-2", id, "agent-2#pay", entry.ResultFailed))
-	c.until(id, coord.Failed)
+	c.until(id, entry.IncidentFailed)
 	if is := c.get(path).Header.Get("ETag"); is == was {
 		t.Error("a closed incident has the tag of an open one")
 	}
@@ -176,7 +176,7 @@ func TestIncidentWithPeople(t *testing.T) {
 	c.coordinator()
 	id := c.signals("agent-1", entry.StandingExecutor, spent)
 	path := fmt.Sprintf("/v1/incidents/%d", id)
-	c.until(id, coord.Escalated)
+	c.until(id, entry.IncidentEscalated)
 	preview := value[api.Plan](c.node, path+"/plan")
 	if preview.Decision != 0 || preview.Asks == nil || preview.Asks.Problem != entry.ScopeExceedsPolicy || preview.Members[0].Method != entry.MethodResidual ||
 		preview.Counters[0].Whose != "incident" || preview.Counters[0].Members != 1 || preview.Counters[0].Limit.Members != 100 {
@@ -191,9 +191,9 @@ func TestIncidentWithPeople(t *testing.T) {
 		t.Fatalf("%+v", waiting)
 	}
 	c.put(c.approval("ben", id, "approve"))
-	c.until(id, coord.Authorized)
+	c.until(id, entry.IncidentAuthorized)
 	c.put(c.outcome("agent-1", id, spent, entry.ResultIrrevocable))
-	c.until(id, coord.Failed)
+	c.until(id, entry.IncidentFailed)
 }
 
 // The list of incidents comes in pages, newest first, filtered.
@@ -368,7 +368,7 @@ func TestIncidentEvents(t *testing.T) {
 	c.pipeline()
 	c.coordinator()
 	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
-	c.until(id, coord.Authorized)
+	c.until(id, entry.IncidentAuthorized)
 	request := c.request(http.MethodGet, fmt.Sprintf("/v1/events?incident=%d", id), "", nil)
 	request.Header.Set("Last-Event-ID", fmt.Sprint(id))
 	response, err := http.DefaultClient.Do(request)

@@ -15,9 +15,7 @@ func (s *Server) getIncidents(_ context.Context, r *request) (*api.Incidents, er
 	s.coord.Read(func(state *coord.State) {
 		page.Size = state.Size()
 		found, next := view.Incidents(state, queryOf[api.IncidentQuery](r), now)
-		for i := range found {
-			page.Incidents = append(page.Incidents, found[i].Incident)
-		}
+		page.Incidents = append(page.Incidents, found...)
 		if next != nil {
 			page.Next = api.URL(api.PathIncidents, next)
 		}
@@ -31,16 +29,12 @@ func (s *Server) getIncident(_ context.Context, r *request) (*api.Incident, erro
 	if err != nil {
 		return nil, err
 	}
-	now, found := s.log.Now(), (*api.Incident)(nil)
-	s.coord.Read(func(state *coord.State) {
-		if v, ok := view.Incident(state, id, now); ok {
-			found = &v.Incident
-		}
-	})
-	if found == nil {
+	now, found, ok := s.log.Now(), (*api.Incident)(nil), false
+	s.coord.Read(func(state *coord.State) { found, ok = view.Incident(state, id, now) })
+	if !ok {
 		return nil, view.NoIncident(id)
 	}
-	if d := found.Decision; d != nil && found.State == coord.Authorized.String() {
+	if d := found.Decision; d != nil && found.State == entry.IncidentAuthorized {
 		found.Cosignatures = s.lacking(d.Ref.Index + 1)
 	}
 	return found, nil

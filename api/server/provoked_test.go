@@ -107,9 +107,9 @@ func provokeIncident(t *testing.T, seen provoked) {
 	c.put(c.approval("ann", id, "approve"))
 	c.put(c.approval("ben", id, "approve"))
 	c.coordinator()
-	c.until(id, coord.Authorized)
+	c.until(id, entry.IncidentAuthorized)
 	c.put(c.outcome("agent-2", id, "agent-2#pay", entry.ResultFailed))
-	c.until(id, coord.Failed)
+	c.until(id, entry.IncidentFailed)
 	seen.read(c.node)
 }
 
@@ -171,7 +171,7 @@ func provokeRefusals(t *testing.T, seen provoked) {
 	p.problem(p.post(api.MediaJSON, p.by(alone).AppendEnvelope(nil)), entry.ScopeExceedsPolicy, http.StatusForbidden)
 	seen.read(p.node)
 	p.coordinator()
-	p.until(id, coord.Escalated)
+	p.until(id, entry.IncidentEscalated)
 	if got := p.metric(`arl_escalations_total{reason="irrevocable"}`); got != "1" {
 		t.Errorf("%q escalations of an effect that cannot be undone", got)
 	}

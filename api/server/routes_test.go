@@ -11,7 +11,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/metrics"
-	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
 )
 
 // A server whose handlers are not those of the routes does not start.
@@ -39,10 +39,10 @@ func TestBind(t *testing.T) {
 // Draft: INC-9.
 func TestIncidentStates(t *testing.T) {
 	var want []string
-	for s := coord.Reported; s <= coord.Failed; s++ {
-		want = append(want, s.String())
+	for _, s := range entry.IncidentStates() {
+		want = append(want, string(s))
 	}
-	if got := api.IncidentStates(); !slices.Equal(got, want) {
+	if got := api.IncidentChoices(); !slices.Equal(got[3:], want) {
 		t.Errorf("%v, want %v", got, want)
 	}
 	field, _ := reflect.TypeFor[api.Incident]().FieldByName("State")

@@ -8,8 +8,8 @@ import (
 
 // Waiting is a task or an incident that waits for people.
 type Waiting struct {
-	Task     *api.Task           // nil: an incident waits
-	Incident *coord.IncidentView // nil: a task waits
+	Task     *api.Task     // nil: an incident waits
+	Incident *api.Incident // nil: a task waits
 }
 
 // Index returns the index of the first entry of the task or incident.
@@ -25,7 +25,7 @@ func (w *Waiting) Escalation() api.Escalation {
 	if w.Task != nil {
 		return words.EscalatedTask(w.Task)
 	}
-	e, _ := words.EscalatedIncident(&w.Incident.Incident) // it asks something, or it would not be here
+	e, _ := words.EscalatedIncident(w.Incident) // it asks something, or it would not be here
 	return e
 }
 
@@ -66,7 +66,7 @@ func WaitingForPeople(s *coord.State, rules *coord.Rules, q *api.EscalationQuery
 
 // askingPeople returns up to q.Limit incidents that ask people something, the newest first, and the
 // id below which the list goes on; 0: it is complete.
-func askingPeople(s *coord.State, q *api.EscalationQuery, now int64) (found []coord.IncidentView, more uint64) {
+func askingPeople(s *coord.State, q *api.EscalationQuery, now int64) (found []api.Incident, more uint64) {
 	before := q.Before
 	for scanned := 0; ; {
 		views := s.Incidents(before, block, now)
@@ -76,7 +76,7 @@ func askingPeople(s *coord.State, q *api.EscalationQuery, now int64) (found []co
 			}
 			scanned++
 			before = views[i].ID
-			if _, asks := words.EscalatedIncident(&views[i].Incident); asks {
+			if _, asks := words.EscalatedIncident(&views[i]); asks {
 				found = append(found, views[i])
 			}
 		}

@@ -21,7 +21,7 @@ const (
 
 // Incident returns an incident as it stands, with what a list leaves out: the coordinator's next
 // step, and who may answer a proposal.
-func Incident(s *coord.State, id uint64, now int64) (*coord.IncidentView, bool) {
+func Incident(s *coord.State, id uint64, now int64) (*api.Incident, bool) {
 	v, ok := s.Incident(id, now)
 	if !ok {
 		return nil, false
@@ -62,7 +62,7 @@ func NoIncident(id uint64) error {
 
 // Incidents returns a page of the incidents that a query asks for, the newest first, and the query
 // of the next page; nil: it is the last page.
-func Incidents(s *coord.State, q *api.IncidentQuery, now int64) (found []coord.IncidentView, next *api.IncidentQuery) {
+func Incidents(s *coord.State, q *api.IncidentQuery, now int64) (found []api.Incident, next *api.IncidentQuery) {
 	rest := *q
 	for scanned := 0; ; {
 		views := incidentsBelow(s, &rest, now)
@@ -83,7 +83,7 @@ func Incidents(s *coord.State, q *api.IncidentQuery, now int64) (found []coord.I
 }
 
 // incidentsBelow returns the next candidates of a page of incidents.
-func incidentsBelow(s *coord.State, q *api.IncidentQuery, now int64) []coord.IncidentView {
+func incidentsBelow(s *coord.State, q *api.IncidentQuery, now int64) []api.Incident {
 	switch {
 	case q.Domain != "":
 		return s.IncidentsOfDomain(q.Domain, q.Agent, q.Before, block, now)

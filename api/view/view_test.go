@@ -115,7 +115,7 @@ func TestIncident(t *testing.T) {
 		if fmt.Sprint(v.Waits) != wait || !strings.HasPrefix(got, next) || (next == "") != (got == "") || v.WaitsFor != v.Waits.String() {
 			t.Fatalf("%s waits for %q, and %q comes next; want %q and %q", v.State, v.Waits, got, wait, next)
 		}
-		return &v.Incident
+		return v
 	}
 	shows("the coordinator", "authorize incident ")
 	l.Decide(id, entry.ActEscalate)

@@ -28,7 +28,7 @@ func EscalatedTask(t *api.Task) api.Escalation {
 // The incident has a signal at least.
 func EscalatedIncident(i *api.Incident) (e api.Escalation, ok bool) {
 	id := strconv.FormatUint(i.ID, 10)
-	e = api.Escalation{Kind: "incident", ID: id, Index: i.ID, Since: i.OpenedAt, State: i.State, Waits: i.Waits}
+	e = api.Escalation{Kind: "incident", ID: id, Index: i.ID, Since: i.OpenedAt, State: string(i.State), Waits: i.Waits}
 	switch {
 	case i.AsksPeople:
 		e.Question, e.NotFenced = "may what "+string(i.Signals[0].Subject)+" led to be undone?", i.NotFenced

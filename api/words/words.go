@@ -18,11 +18,11 @@ func Instant(unixMilli int64) string { return api.Instant(unixMilli) }
 func IncidentState(i *api.Incident) string {
 	switch {
 	case i.Silence:
-		return i.State + " (nobody answered in time)"
+		return string(i.State) + " (nobody answered in time)"
 	case i.Unacknowledged():
-		return i.State + " (nobody answered an amend)"
+		return string(i.State) + " (nobody answered an amend)"
 	}
-	return i.State
+	return string(i.State)
 }
 
 // IncidentWaitsFor says what an incident waits for, and which fence stands though it

@@ -41,7 +41,7 @@ var conducts = []struct {
 	name     string
 	effect   entry.Effect
 	standing entry.Standing
-	state    string
+	state    entry.IncidentState
 	entries  []string // that the coordinator writes
 }{
 	{"automatic", entry.EffectCompensable, entry.StandingExecutor, "AUTHORIZED", []string{"authorize"}},

@@ -10,7 +10,6 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/trust"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -56,7 +55,7 @@ func TestAgentHistoryIsProven(t *testing.T) {
 	if len(proven) != 3 || proven[got.Signals[0].Disposed] != entry.KindRecord || proven[got.Memberships[0].Decision] != entry.KindDecision {
 		t.Errorf("%v", proven)
 	}
-	if v, ok := h.state.Incident(id, 0); !ok || v.State != coord.NoEffects {
+	if v, ok := h.state.Incident(id, 0); !ok || v.State != entry.IncidentNoEffects {
 		t.Errorf("%+v", v)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"recoveryledger/cmd/arl/incidents"
 	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/terminal"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
@@ -75,7 +74,7 @@ func (a *app) incidentListCommand(o *access.Where) *cobra.Command {
 
 // incidentState returns the state that --state means, in the words of the wire.
 func incidentState(text string) (string, error) {
-	known := append([]string{"", api.StateOpen, api.StateClosed, api.StateUnacknowledged}, api.IncidentStates()...)
+	known := append([]string{""}, api.IncidentChoices()...)
 	for _, state := range known {
 		if strings.EqualFold(state, text) {
 			return state, nil
@@ -99,8 +98,8 @@ func (a *app) incidentList(f *access.Fold, q *api.IncidentQuery) error {
 		if !v.Matches(q) {
 			continue
 		}
-		err := l.Add(&v.Incident, decimal(v.ID), instant(v.OpenedAt), words.IncidentState(&v.Incident), string(v.Wid), fmt.Sprint(len(v.Signals)),
-			string(v.Signals[0].Subject), words.IncidentWaitsFor(&v.Incident))
+		err := l.Add(v, decimal(v.ID), instant(v.OpenedAt), words.IncidentState(v), string(v.Wid), fmt.Sprint(len(v.Signals)),
+			string(v.Signals[0].Subject), words.IncidentWaitsFor(v))
 		if err != nil {
 			return err
 		}
@@ -161,7 +160,7 @@ func (a *app) incidentShow(ctx context.Context, l *access.Log, f *access.Fold, i
 		}
 		v.Cosignatures = served.Cosignatures
 	}
-	shown := shownIncident{Incident: &v.Incident}
+	shown := shownIncident{Incident: v}
 	shown.Plan, _ = view.InForce(f.State, id, f.Now)
 	if err := a.PrintObject(shown, incidentFields(v)...); err != nil {
 		return err
@@ -171,21 +170,21 @@ func (a *app) incidentShow(ctx context.Context, l *access.Log, f *access.Fold, i
 			return err
 		}
 	}
-	return incomplete(v.Incident.State)
+	return incomplete(v.State)
 }
 
 // incomplete is the end of a command about an incident that ended without
 // everything being undone.
-func incomplete(state string) error {
-	if api.LeftUndone(state) {
+func incomplete(state entry.IncidentState) error {
+	if state.LeftUndone() {
 		return exit.With(exit.Incomplete, fmt.Errorf("the incident is %s: not everything could be undone", state))
 	}
 	return nil
 }
 
-func incidentFields(v *coord.IncidentView) []terminal.Field {
+func incidentFields(v *api.Incident) []terminal.Field {
 	fields := []terminal.Field{
-		{"incident", decimal(v.ID)}, {"state", words.IncidentState(&v.Incident)}, {"workflow", string(v.Wid)}, {"opened", instant(v.OpenedAt)},
+		{"incident", decimal(v.ID)}, {"state", words.IncidentState(v)}, {"workflow", string(v.Wid)}, {"opened", instant(v.OpenedAt)},
 		{"epoch", fmt.Sprint(v.Epoch)},
 	}
 	for _, s := range v.Signals {
@@ -232,7 +231,7 @@ func incidentFields(v *coord.IncidentView) []terminal.Field {
 		}
 		fields = append(fields, terminal.Field{"approver", text})
 	}
-	fields = append(fields, terminal.Field{"waits for", words.OrNothing(words.IncidentWaitsFor(&v.Incident))})
+	fields = append(fields, terminal.Field{"waits for", words.OrNothing(words.IncidentWaitsFor(v))})
 	if until := untilThen(v.Waits); until != "" {
 		fields = append(fields, terminal.Field{"at the latest", until})
 	}
@@ -255,7 +254,7 @@ func lapsed(incident uint64, l *api.Lapse) string {
 }
 
 // closedBy says what closed an incident, and who has taken note if nobody decided.
-func closedBy(v *coord.IncidentView) string {
+func closedBy(v *api.Incident) string {
 	text := "by entry " + decimal(v.Recorded)
 	switch {
 	case v.Silence && v.Acknowledged == 0:

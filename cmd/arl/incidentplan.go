@@ -14,7 +14,6 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/terminal"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
@@ -99,7 +98,7 @@ func (a *app) forPeople(w io.Writer) *app {
 }
 
 // printPlan writes a plan for people.
-func (a *app) printPlan(f *access.Fold, v *coord.IncidentView, p *api.Plan) error {
+func (a *app) printPlan(f *access.Fold, v *api.Incident, p *api.Plan) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "incident %d, %s, workflow %s: %s, rollback set %s\n", p.Incident, v.State, v.Wid, words.Counted(len(p.Members), "member"), p.RollbackSet.Root)
 	for _, line := range planSummary(f, v, p) {
@@ -130,9 +129,9 @@ func (a *app) printPlan(f *access.Fold, v *coord.IncidentView, p *api.Plan) erro
 
 // planSummary says of a plan as a whole who decides, what cannot be undone, and
 // what it cost.
-func planSummary(f *access.Fold, v *coord.IncidentView, p *api.Plan) []string {
+func planSummary(f *access.Fold, v *api.Incident, p *api.Plan) []string {
 	inForce, _ := view.InForce(f.State, v.ID, f.Now)
-	lines := []string{words.WhoDecides(&v.Incident, p, inForce)}
+	lines := []string{words.WhoDecides(v, p, inForce)}
 	if v.Undecided() {
 		lines = append(lines, fenceOf(v, p))
 	}
@@ -143,7 +142,7 @@ func planSummary(f *access.Fold, v *coord.IncidentView, p *api.Plan) []string {
 
 // fenceOf says how far others are kept from building on a plan while it waits for
 // a decision.
-func fenceOf(v *coord.IncidentView, p *api.Plan) string {
+func fenceOf(v *api.Incident, p *api.Plan) string {
 	if why := v.FenceObstacle(p); why != "" {
 		return "NOT FENCED: " + why
 	}
@@ -207,7 +206,7 @@ func joinRefs(refs []entry.Ref) string {
 
 // planLabel is what stands below the graph of a plan: what its nodes do not
 // show.
-func planLabel(f *access.Fold, v *coord.IncidentView, p *api.Plan) string {
+func planLabel(f *access.Fold, v *api.Incident, p *api.Plan) string {
 	lines := append([]string{fmt.Sprintf("incident %d: %s", p.Incident, words.Counted(len(p.Members), "member"))}, planSummary(f, v, p)...)
 	for i := range p.Counters {
 		c := capped(&p.Counters[i])
@@ -218,7 +217,7 @@ func planLabel(f *access.Fold, v *coord.IncidentView, p *api.Plan) string {
 
 // planGraph draws a plan: its members by agent with what each cost, the
 // dependencies between them, and dashed what is to be reviewed.
-func planGraph(f *access.Fold, v *coord.IncidentView, p *api.Plan) string {
+func planGraph(f *access.Fold, v *api.Incident, p *api.Plan) string {
 	g := dot.NewGraph(dot.Directed)
 	g.Attr("rankdir", "LR")
 	g.Attr("label", planLabel(f, v, p))

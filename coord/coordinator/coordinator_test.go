@@ -68,7 +68,7 @@ func TestCoordinator(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	is := func(want coord.IncidentState) {
+	is := func(want entry.IncidentState) {
 		t.Helper()
 		s.c.Read(func(state *coord.State) {
 			if v, ok := state.Incident(id, start); !ok || v.State != want {
@@ -77,7 +77,7 @@ func TestCoordinator(t *testing.T) {
 		})
 	}
 	step()
-	is(coord.Authorized)
+	is(entry.IncidentAuthorized)
 	size := s.log.Head().Size
 	s.stop()
 	s.open()
@@ -96,7 +96,7 @@ func TestCoordinator(t *testing.T) {
 	size = s.log.Head().Size
 	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.outcome("a", id, "a#pay", entry.Compensated) }))
 	must(t, s.log.Wait(t.Context(), size+2)) // the outcome, and the coordinator's record
-	is(coord.Recovered)
+	is(entry.IncidentRecovered)
 	cancel()
 	must(t, <-done)
 	s.check()
@@ -124,7 +124,7 @@ func TestCoordinatorOvertakesItself(t *testing.T) {
 	s.c.Read(func(state *coord.State) {
 		for i, want := range []string{"", "ms of fences of signaler a, a fence may have 7200000 (limits.signaler.fenced_ms)"} {
 			v, _ := state.Incident(ids[i], start)
-			if v.State != coord.Escalated || !strings.HasSuffix(v.NotFenced, want) || (want == "") != (v.NotFenced == "") {
+			if v.State != entry.IncidentEscalated || !strings.HasSuffix(v.NotFenced, want) || (want == "") != (v.NotFenced == "") {
 				t.Errorf("incident %d is %s, not fenced: %q, want %q", ids[i], v.State, v.NotFenced, want)
 			}
 		}
@@ -180,7 +180,7 @@ func TestCoordinatorTellsOfSilence(t *testing.T) {
 	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.outcome("a", amended, "a#pay", entry.Compensated) }))
 	later(hour, coord.Silence{Incident: amended, Wid: "w", Amend: true})
 	s.c.Read(func(state *coord.State) {
-		if v, _ := state.Incident(amended, s.at); v.State != coord.Recovered || !v.Unacknowledged() {
+		if v, _ := state.Incident(amended, s.at); v.State != entry.IncidentRecovered || !v.Unacknowledged() {
 			t.Errorf("%s, lapsed %+v", v.State, v.Lapsed)
 		}
 	})

@@ -71,7 +71,7 @@ func (s *site) dismiss() (fenced int) {
 			if v.Fence != nil {
 				fenced += v.Fence.Members
 			}
-			if v.State != coord.Contained && v.State != coord.Escalated {
+			if v.State != entry.IncidentContained && v.State != entry.IncidentEscalated {
 				continue
 			}
 			o := coord.Order{Incident: v.ID, Act: entry.ActDeny}

@@ -173,7 +173,7 @@ func problemOf(r *entry.Refusal) entry.Problem {
 // open returns how many incidents are not over.
 func open(s *coord.State) (n int) {
 	for state, some := range s.Census(0).States {
-		if coord.IncidentState(state).Open() {
+		if state.Open() {
 			n += some
 		}
 	}

@@ -205,7 +205,7 @@ func TestWorkedExample(t *testing.T) {
 	same(t, "generated/example-set.txt", s.set(b))
 
 	s.undone()
-	if state := s.Incident(incident).State; state != coord.Partial {
+	if state := s.Incident(incident).State; state != entry.IncidentPartial {
 		t.Fatalf("the example ends %s", state)
 	}
 	must(t, refold(s))

@@ -139,7 +139,7 @@ func drawBody(t *rapid.T, kind entry.Kind) entry.Body {
 	case entry.KindOutcome:
 		return drawOutcome(t, h)
 	case entry.KindRecord:
-		return &entry.Record{Header: h, Incident: genIndex.Draw(t, "incident"), State: oneOf(t, "state", "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"),
+		return &entry.Record{Header: h, Incident: genIndex.Draw(t, "incident"), State: oneOf(t, "state", entry.IncidentRecovered, entry.IncidentNoEffects, entry.IncidentPartial, entry.IncidentFailed),
 			Decision: genEntryRef.Draw(t, "decision"), Unresolved: genHeadRef.Draw(t, "unresolved"), Review: genCount.Draw(t, "review"),
 			Tally:        rapid.MapOfN(rapid.SampledFrom(allResults), genCount, 0, 3).Draw(t, "tally"),
 			Dispositions: distinctList(t, "dispositions", genDisposition, func(d entry.Disposition) uint64 { return d.Index })}

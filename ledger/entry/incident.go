@@ -235,11 +235,51 @@ func (o *Outcome) check() error {
 		checkEvidence(o.Evidence))
 }
 
+// IncidentState is the state of an incident (protocol.md, section 6).
+type IncidentState string
+
+// The states of an incident. The last five are terminal.
+const (
+	IncidentReported   IncidentState = "REPORTED"
+	IncidentContained  IncidentState = "CONTAINED"
+	IncidentEscalated  IncidentState = "ESCALATED"
+	IncidentAuthorized IncidentState = "AUTHORIZED"
+	IncidentDismissed  IncidentState = "DISMISSED"
+	IncidentRecovered  IncidentState = "RECOVERED"
+	// IncidentNoEffects is of an incident in which nothing was restored or compensated, since there
+	// was nothing to undo.
+	IncidentNoEffects IncidentState = "NO_EFFECTS"
+	IncidentPartial   IncidentState = "PARTIAL"
+	IncidentFailed    IncidentState = "FAILED"
+)
+
+// IncidentStates returns all states in the order of the protocol.
+func IncidentStates() []IncidentState {
+	return append([]IncidentState{IncidentReported, IncidentContained, IncidentEscalated, IncidentAuthorized, IncidentDismissed}, recordStates()...)
+}
+
+// recordStates returns the states in which a recovery record can close an incident.
+func recordStates() []IncidentState {
+	return []IncidentState{IncidentRecovered, IncidentNoEffects, IncidentPartial, IncidentFailed}
+}
+
+// Open reports whether the incident waits for something.
+func (s IncidentState) Open() bool {
+	return s == IncidentReported || s == IncidentContained || s == IncidentEscalated || s == IncidentAuthorized
+}
+
+// Decided reports whether a plan is in force, or the incident is over. A deny no longer dismisses
+// such an incident: it acknowledges a silence.
+func (s IncidentState) Decided() bool { return s == IncidentAuthorized || !s.Open() }
+
+// LeftUndone reports whether the incident is over, and not everything could be undone.
+func (s IncidentState) LeftUndone() bool { return s == IncidentPartial || s == IncidentFailed }
+
 // Record closes an incident.
 type Record struct {
 	Header
 	Incident     uint64           `json:"incident"`
-	State        string           `json:"state"` // RECOVERED, NO_EFFECTS, PARTIAL, FAILED
+	State        IncidentState    `json:"state"` // RECOVERED, NO_EFFECTS, PARTIAL, FAILED
 	Decision     LogRef           `json:"decision"`
 	Tally        map[Result]int64 `json:"tally"`
 	Unresolved   merkle.Head      `json:"unresolved"`
@@ -251,7 +291,7 @@ type Record struct {
 func (*Record) Kind() Kind { return KindRecord }
 
 func (r *Record) check() error {
-	err := first(checkOneOf("state", r.State, "RECOVERED", "NO_EFFECTS", "PARTIAL", "FAILED"), checkCount("review", r.Review),
+	err := first(checkOneOf("state", r.State, recordStates()...), checkCount("review", r.Review),
 		checkDispositions(r.Dispositions))
 	for _, result := range slices.Sorted(maps.Keys(r.Tally)) { // so that the refusal is the same every time
 		err = first(err, checkOneOf("tally", result, Results()...), checkCount("tally."+string(result), r.Tally[result]))

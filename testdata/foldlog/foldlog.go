@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/testlog"
@@ -153,7 +154,7 @@ func (l *Log) Approve(incident uint64) {
 }
 
 // Incident returns the view of an incident.
-func (l *Log) Incident(incident uint64) coord.IncidentView {
+func (l *Log) Incident(incident uint64) api.Incident {
 	l.TB.Helper()
 	view, ok := l.State.Incident(incident, l.At)
 	if !ok {

@@ -33,7 +33,7 @@ func TestPipeline(t *testing.T) {
 					}
 				}
 			}
-			if view.State.String() != "RECOVERED" || len(b.refused) > 0 {
+			if view.State != entry.IncidentRecovered || len(b.refused) > 0 {
 				t.Errorf("incident %s, refused %v", view.State, b.refused)
 				t.Log(worker.events)
 			}

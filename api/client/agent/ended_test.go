@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/api/client/agent"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -20,9 +21,9 @@ func TestLateTruthWhereNothingIsInForce(t *testing.T) {
 		does string // the last thing before it is cut off
 		of   entry.Ref
 		want entry.Result
-		end  func(b *book, view coord.IncidentView, givenUp func())
+		end  func(b *book, view api.Incident, givenUp func())
 	}{
-		"its key was compromised": {"worker", "restore worker#c0", "worker#draft", entry.Restored, func(b *book, view coord.IncidentView, givenUp func()) {
+		"its key was compromised": {"worker", "restore worker#c0", "worker#draft", entry.Restored, func(b *book, view api.Incident, givenUp func()) {
 			key := entry.Agent{Principal: "coordinator", Op: entry.Revoke, Key: b.public("coordinator"), Roles: []entry.Role{entry.RoleCoordinator}, Domain: "d",
 				Span: entry.SpanWorkflow, CompromisedSince: &entry.Compromised{Index: view.Decision.Ref.Index}}
 			b.write("root", &key)
@@ -32,7 +33,7 @@ func TestLateTruthWhereNothingIsInForce(t *testing.T) {
 			b.write("root", &other)
 			givenUp()
 		}},
-		"overridden": {"writer", "compensate writer#page", "writer#page", entry.Compensated, func(b *book, view coord.IncidentView, givenUp func()) {
+		"overridden": {"writer", "compensate writer#page", "writer#page", entry.Compensated, func(b *book, view api.Incident, givenUp func()) {
 			givenUp()
 			b.write("olga", mustDraft(t, b, coord.Order{Incident: view.ID, Act: entry.ActOverride, Reason: "stop"}))
 		}},

@@ -10,7 +10,6 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/view"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/coord"
 	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -126,7 +125,7 @@ func (m *Machine) WithFold(ctx context.Context, w *Where, use func(l *Log, f *Fo
 }
 
 // Incident returns an incident as it stands.
-func (f *Fold) Incident(id uint64) (*coord.IncidentView, error) {
+func (f *Fold) Incident(id uint64) (*api.Incident, error) {
 	found, ok := view.Incident(f.State, id, f.Now)
 	if !ok {
 		return nil, exit.With(exit.NotFound, fmt.Errorf("entry %d did not open an incident: arl incident list shows the incidents", id))

@@ -14,7 +14,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 	"recoveryledger/verify/bundle"
@@ -93,7 +92,7 @@ type member struct {
 // exitOf returns the exit code of arl incident show for a record: incomplete if an effect was not
 // undone.
 func exitOf(r *entry.Record) int {
-	if r.State == coord.Partial.String() || r.State == coord.Failed.String() {
+	if r.State.LeftUndone() {
 		return exitIncomplete
 	}
 	return 0

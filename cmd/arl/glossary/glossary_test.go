@@ -10,7 +10,6 @@ import (
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/glossary"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
@@ -88,8 +87,8 @@ func TestEveryWordIsExplained(t *testing.T) {
 	wanted("api/client/agent/*.go", word("Status|EventKind"))
 	wanted("cmd/arl/doctor/doctor.go", regexp.MustCompile(`(?m)^\tstate\w+ += "(\w+)"`))
 	wanted("api/incident.go", regexp.MustCompile(`json:"rule" enum:"(\w+),`))
-	for state := coord.Reported; state <= coord.Failed; state++ {
-		if !known[state.String()] {
+	for _, state := range entry.IncidentStates() {
+		if !known[string(state)] {
 			t.Errorf("state %s is not explained", state)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"recoveryledger/api/client/agent"
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/ledger/entry"
@@ -38,20 +37,20 @@ func (e Explanation) but(remedy string) Explanation {
 }
 
 func incidentWords() []Explanation {
-	state := func(s coord.IncidentState, text string) Explanation { return sense(s.String(), text) }
+	state := func(s entry.IncidentState, text string) Explanation { return sense(string(s), text) }
 	return slices.Concat(
 		sortOf("state of an incident",
-			state(coord.Reported, "A signal opened the incident. No decision is made yet.").but("arl incident preview shows what a decision would undo"),
-			state(coord.Contained, "A fence stands around the executions that a rollback may undo. No decision about the rollback is made yet.").but("arl incident preview shows what a decision would undo"),
-			state(coord.Escalated, "The coordinator may not decide alone. A proposal waits for approvers.").but("arl incident approve computes the plan, and signs the answer"),
-			state(coord.Authorized, "A plan is in force. Its agents undo their members and report outcomes.").
+			state(entry.IncidentReported, "A signal opened the incident. No decision is made yet.").but("arl incident preview shows what a decision would undo"),
+			state(entry.IncidentContained, "A fence stands around the executions that a rollback may undo. No decision about the rollback is made yet.").but("arl incident preview shows what a decision would undo"),
+			state(entry.IncidentEscalated, "The coordinator may not decide alone. A proposal waits for approvers.").but("arl incident approve computes the plan, and signs the answer"),
+			state(entry.IncidentAuthorized, "A plan is in force. Its agents undo their members and report outcomes.").
 				but("arl incident show names the agents whose outcome is missing; arl escalation acknowledge answers an amend that no approver answered"),
-			state(coord.Dismissed, "Nothing is undone. An approver denied the rollback, no approver answered in time, or an older incident took the signals.").
+			state(entry.IncidentDismissed, "Nothing is undone. An approver denied the rollback, no approver answered in time, or an older incident took the signals.").
 				but("arl incident show names the reason; arl escalation acknowledge answers an incident that no approver answered"),
-			state(coord.Recovered, "A member was restored or compensated, and no effect is left."),
-			state(coord.NoEffects, "No member had an effect to undo. Nothing was restored or compensated."),
-			state(coord.Partial, "Some members were undone. The effects of other members stand.").but("arl incident show names these members, with the reports of their agents"),
-			state(coord.Failed, "No member with an effect was undone.").but("arl incident show names the effects that stand"),
+			state(entry.IncidentRecovered, "A member was restored or compensated, and no effect is left."),
+			state(entry.IncidentNoEffects, "No member had an effect to undo. Nothing was restored or compensated."),
+			state(entry.IncidentPartial, "Some members were undone. The effects of other members stand.").but("arl incident show names these members, with the reports of their agents"),
+			state(entry.IncidentFailed, "No member with an effect was undone.").but("arl incident show names the effects that stand"),
 		),
 		sortOf("act of a decision about an incident",
 			sense(entry.ActContain, "Fences the executions that a rollback may undo. Nothing is undone yet."),

@@ -149,14 +149,14 @@ func (o *observer) judgeRecord(r *entry.Record, at int64) {
 			gone++
 		}
 	}
-	state := "PARTIAL"
+	state := entry.IncidentPartial
 	switch {
 	case tally[entry.Restored]+tally[entry.Compensated] == 0 && len(left) == 0:
-		state = "NO_EFFECTS"
+		state = entry.IncidentNoEffects
 	case undone == len(a.decision.members):
-		state = "RECOVERED"
+		state = entry.IncidentRecovered
 	case undone == 0, effects > 0 && gone == 0:
-		state = "FAILED"
+		state = entry.IncidentFailed
 	}
 	for _, one := range r.Dispositions {
 		o.judgeVerdict(a, r, one)

@@ -98,9 +98,9 @@ func (p *people) standIn() {
 	}
 	for _, v := range w.ledger.state.Incidents(0, 1<<10, w.now) {
 		switch {
-		case v.State == coord.Reported, v.State == coord.Contained:
+		case v.State == entry.IncidentReported, v.State == entry.IncidentContained:
 			p.decide("p1", coord.Order{Incident: v.ID, Act: entry.ActEscalate, Reason: "the coordinator is silent"})
-		case v.State == coord.Authorized && v.Decision.DeadlineAt < w.now:
+		case v.State == entry.IncidentAuthorized && v.Decision.DeadlineAt < w.now:
 			p.conclude(v.ID)
 		}
 	}

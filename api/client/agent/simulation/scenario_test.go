@@ -76,7 +76,7 @@ type result struct {
 	digest    string // of the whole trace, with the root of the log
 	entries   int
 	steps     int
-	incidents map[coord.IncidentState]int
+	incidents map[entry.IncidentState]int
 	err       error
 }
 
@@ -99,7 +99,7 @@ func simulate(seed uint64, keys *keyring, out io.Writer) (r result) {
 			w.note("root %s", head.Root)
 			for _, v := range w.ledger.state.Incidents(0, 1<<10, w.now) {
 				if r.incidents == nil {
-					r.incidents = map[coord.IncidentState]int{}
+					r.incidents = map[entry.IncidentState]int{}
 				}
 				r.incidents[v.State]++
 			}

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"recoveryledger/coord"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/budget"
 )
 
@@ -59,14 +59,14 @@ func TestChaosSimulation(t *testing.T) {
 		seeds = n
 	}
 	first, _ := number("ARL_FIRST")
-	s := &sweep{t: t, incidents: map[coord.IncidentState]int{}, next: first, end: first + seeds}
+	s := &sweep{t: t, incidents: map[entry.IncidentState]int{}, next: first, end: first + seeds}
 	if deadline, ok := t.Deadline(); ok {
 		s.until = time.Until(deadline) - time.Minute
 	}
 	s.run()
 	t.Logf("%d seeds of %d, %d entries, %d events, incidents %v", s.done, seeds, s.entries, s.steps, s.incidents)
-	for state := coord.Dismissed; state <= coord.Failed && s.done >= 1000; state++ {
-		if s.incidents[state] == 0 {
+	for _, state := range entry.IncidentStates() {
+		if !state.Open() && s.done >= 1000 && s.incidents[state] == 0 {
 			t.Errorf("no incident is %s in the end: the runs are too simple", state)
 		}
 	}
@@ -85,7 +85,7 @@ type sweep struct {
 	failed    int
 	entries   int
 	steps     int
-	incidents map[coord.IncidentState]int
+	incidents map[entry.IncidentState]int
 }
 
 // failuresMax is how many seeds may fail before a sweep ends.
