@@ -30,8 +30,8 @@ func entryVectors(t *testing.T) map[string]string {
 	t.Helper()
 	files := readVectorFiles(t, ".")
 	maps.DeleteFunc(files, func(name, _ string) bool {
-		return strings.HasPrefix(name, "bundle/") || strings.HasPrefix(name, "decide/") ||
-			strings.HasPrefix(name, "history/") || strings.HasPrefix(name, "policy/")
+		group, _, _ := strings.Cut(name, "/")
+		return slices.Contains([]string{"bundle", "decide", "evidence", "history", "policy", "scope"}, group)
 	})
 	return files
 }
