@@ -63,6 +63,9 @@ type Config struct {
 	// Examine tells what arl doctor finds about the place where the pages are made: this machine, or
 	// the ledger. It ends with its context. Nil: there is nothing to examine.
 	Examine func(ctx context.Context, tell func(words.Finding))
+	// Metrics is where the ledger tells its metrics: a path beside the pages, or a URL that a person
+	// opens. Empty: it does not run.
+	Metrics string
 	// Lease asks the ledger for the lease of a task: no entry tells it. The lease is nil if no agent
 	// holds the task. Lease nil: nobody is there to ask.
 	Lease func(ctx context.Context, task entry.Ref) (*api.Lease, error)

@@ -26,6 +26,7 @@ type healthPage struct {
 	Retries   int64
 	Age       int64 // of the newest entry, milliseconds
 	Derived   bool
+	Metrics   string // where the ledger tells them
 	Findings  []foundRow
 }
 
@@ -53,7 +54,7 @@ func (b *healthPage) examine(ctx context.Context, k *Console) {
 
 // health is GET /health.
 func (k *Console) health(q *http.Request) (*page, error) {
-	body := &healthPage{Derived: k.cfg.Derived}
+	body := &healthPage{Derived: k.cfg.Derived, Metrics: k.cfg.Metrics}
 	body.examine(q.Context(), k)
 	p := &page{name: "health", Title: "Health", Command: "arl doctor", Section: "Health", Body: body, About: []string{subject(entry.SubjectLog, "")}}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {

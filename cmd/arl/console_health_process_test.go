@@ -52,6 +52,9 @@ func TestConsoleHealth(t *testing.T) {
 			t.Errorf("the ledger does not say %q: %s", want, page)
 		}
 	}
+	if _, page := c.get("/health"); !strings.Contains(text(page), m.url+"/metrics") || !strings.Contains(string(body), `href="/metrics"`) {
+		t.Error("no page says where the metrics are")
+	}
 	if strings.Contains(page, m.data) || strings.Contains(page, m.home) {
 		t.Errorf("the ledger names its directory: %s", page)
 	}

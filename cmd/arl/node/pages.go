@@ -21,7 +21,7 @@ import (
 
 // Pages returns the pages of the running ledger, made from its own state.
 func (n *Node) Pages() (*console.Console, error) {
-	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease, Examine: n.examine})
+	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease, Examine: n.examine, Metrics: api.PathMetrics})
 }
 
 // examine tells how the running ledger stands, as its own process knows it: whether it takes entries,
