@@ -31,7 +31,7 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp operations browser picture python draft tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp operations dashboards browser picture python draft tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -114,6 +114,9 @@ operations: ## alerts and runbooks: real ledgers, real faults, a real Prometheus
 	@for program in promtool prometheus; do command -v $$program >/dev/null || { \
 		echo "skipped: $$program is missing: no alert is fired" >&2; test -z "$$CI"; exit; }; done; \
 	go test -count=1 -timeout 8m -run 'TestScripts/drill_|TestAlerts|TestPromtool|TestRunbooks' ./cmd/arl
+
+dashboards: ## the Grafana dashboards of docs/operations are those of their program
+	cd testdata/dashboards && go vet . && go test -count=1 .
 
 browser: ## the pages of a ledger in Chromium, with axe (needs chromium, node and npm)
 	@for program in npm chromium; do command -v $$program >/dev/null || { \

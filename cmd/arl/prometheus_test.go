@@ -158,3 +158,37 @@ func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s: not %s", name, args[1])
 	}
 }
+
+// scriptDashboards waits until every query of the dashboards has an answer with data.
+func scriptDashboards(ts *testscript.TestScript, _ bool, _ []string) {
+	files, err := filepath.Glob(filepath.FromSlash("../../docs/operations/dashboards/*.json"))
+	ts.Check(err)
+	var queries []string
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		ts.Check(err)
+		var board struct {
+			Panels []struct {
+				Targets []struct {
+					Expr string `json:"expr"`
+				} `json:"targets"`
+			} `json:"panels"`
+		}
+		ts.Check(json.Unmarshal(content, &board))
+		for _, p := range board.Panels {
+			for _, target := range p.Targets {
+				queries = append(queries, target.Expr)
+			}
+		}
+	}
+	if len(queries) < 40 {
+		ts.Fatalf("the dashboards have %d queries", len(queries))
+	}
+	waitFor(func() bool {
+		queries = slices.DeleteFunc(queries, func(query string) bool { return hasData(ts, query) })
+		return len(queries) == 0
+	})
+	if len(queries) > 0 {
+		ts.Fatalf("no data: %q", queries)
+	}
+}

@@ -74,6 +74,7 @@ func (t tidied) Run() int {
 //	metric SAMPLE VALUE   waits until a sample of the ledger's metrics has a value; !VALUE: another one
 //	prometheus            starts a Prometheus that scrapes the ledger, with the alerts of docs/operations
 //	alert NAME fires      waits until an alert fires; over: until it does not
+//	dashboards            waits until every query of the dashboards of docs/operations has data
 //	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
 //
 // SCENARIO is the path of testdata/tool_chain_failures.ndjson, POLICY that of
@@ -101,7 +102,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"stranger": scriptStranger, "serve": scriptServe, "shutdown": scriptShutdown, "crash": scriptCrash, "exits": scriptExits, "field": scriptField,
 			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip, "metric": scriptMetric,
-			"prometheus": scriptPrometheus, "alert": scriptAlert,
+			"prometheus": scriptPrometheus, "alert": scriptAlert, "dashboards": scriptDashboards,
 		},
 	})
 }
