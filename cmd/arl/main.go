@@ -75,7 +75,7 @@ func (a *app) rootCommand() *cobra.Command {
 	a.registerSettings(root.PersistentFlags())
 	root.AddCommand(
 		a.serveCommand(), a.consoleCommand(), a.witnessCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), a.entryCommand(), a.signalCommand(), a.incidentCommand(), a.taskCommand(), a.escalationCommand(),
-		a.decideCommand(), a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(), a.scenarioCommand(),
+		a.decideCommand(), a.classifyCommand(), a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(), a.scenarioCommand(),
 		a.runCommand(), a.workCommand(), a.mcpCommand(), a.logCommand(), backups.BackupCommand(&a.Terminal, a.machine), backups.RestoreCommand(&a.Terminal, a.machine), a.ledgerCommand(), a.verifyCommand(), a.rootCommandOf(), a.profileCommand(), a.demoCommand(), a.doctorCommand(), a.conformanceCommand(), a.explainCommand(), a.manCommand(), a.metricsCommand(), a.versionCommand(),
 	)
 	root.SetFlagErrorFunc(flagError)

@@ -36,7 +36,7 @@ func ExampleImport() {
 // The typed cause decides, not the words of the message.
 func ExampleClassify() {
 	fmt.Println(scenario.Classify(scenario.RawError{HTTPStatus: 429, ProviderCode: "insufficient_quota"}))
-	fmt.Println(scenario.Classify(scenario.RawError{Text: "it seems that a timeout was mentioned"}))
+	fmt.Println(scenario.Classify(scenario.RawError{Text: "it seems that it rained"}))
 	// Output:
 	// capacity.quota_exhausted
 	// unknown

@@ -152,7 +152,7 @@ func TestSearchTreesAsCounted(t *testing.T) {
 		"cases": 15, "case ok": 9, "case failed": 6,
 		"steps": 328, "ok": 148, "failed": 180, "checkpoints": 118, "hard": 306,
 		"effect none": 221, "effect undeclared": 107,
-		"request.invalid": 88, "output.bad_arguments": 23, "tool.error": 21, "transient.unavailable": 18,
+		"request.invalid": 76, "output.bad_arguments": 35, "tool.error": 21, "transient.unavailable": 18,
 		"output.hallucinated_tool": 14, "access.unauthenticated": 11, "access.denied": 4, "transient.timeout": 1,
 		"effects none": 133, "effects unknown": 47,
 	})
@@ -198,7 +198,7 @@ func TestSearchTreeWrapperErrors(t *testing.T) {
 		t.Errorf("reported by the wrapper (-want +got):\n%s", diff)
 	}
 	want = map[string]int{
-		"Message request.invalid":                   12,
+		"Message output.bad_arguments":              12,
 		"status_code=500 transient.unavailable":     18,
 		"status_code=400 request.invalid":           16,
 		"redirects tool.error":                      20,

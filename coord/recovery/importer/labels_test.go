@@ -133,7 +133,7 @@ func TestClassifierAgainstLabels(t *testing.T) {
 	if failures < 100 {
 		t.Errorf("%d real errors are labelled, want at least 100", failures)
 	}
-	comparePage(t, page.String())
+	compareFigures(t, "TestClassifierAgainstLabels", page.String())
 }
 
 // Labels are places in the taxonomy, whether or not the data is there.
@@ -189,11 +189,11 @@ func share(part, of int) string {
 	return fmt.Sprintf("%d/%d = %d.%d %%", part, of, permille/10, permille%10)
 }
 
-// comparePage compares the figures with those in docs/classifier.md, between
+// compareFigures compares the figures of a test with those in docs/classifier.md, between
 // two marks.
-func comparePage(t *testing.T, figures string) {
+func compareFigures(t *testing.T, test, figures string) {
 	t.Helper()
-	const begin, end = "<!-- figures: TestClassifierAgainstLabels -->\n", "<!-- end of figures -->\n"
+	begin, end := "<!-- figures: "+test+" -->\n", "<!-- end of figures -->\n"
 	file := filepath.Join("..", "..", "..", "docs", "classifier.md")
 	content, err := os.ReadFile(file)
 	if err != nil {

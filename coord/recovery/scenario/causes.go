@@ -26,6 +26,7 @@ type message struct {
 	Shape   string `json:"shape"`
 	Label   string `json:"label"`
 	Refused bool   `json:"refused"`
+	From    string `json:"from"` // the data in which it was found; empty: none of ours
 	label   Label
 	parts   []string // of the shape, between its stars
 }
@@ -45,10 +46,21 @@ func (m *message) fits(text string) bool {
 	return strings.HasSuffix(rest, m.parts[last])
 }
 
+// phrase is words of a message: parts between stars, in this order.
+type phrase struct {
+	Words string `json:"words"`
+	Label string `json:"label"`
+	label Label
+	parts []string
+}
+
 // causeTables are the tables as the classifier asks them.
 type causeTables struct {
-	codes, exceptions, grpc, status rows
-	messages                        []message
+	version                               int64
+	codes, exceptions, grpc, status, exit rows
+	harness                               map[string]bool // codes of the data sets themselves
+	messages                              []message
+	phrases                               []phrase
 }
 
 // causes returns the tables, which are read once.
@@ -64,6 +76,10 @@ var causes = sync.OnceValue(func() *causeTables {
 func readCauses(text []byte) (*causeTables, error) {
 	type byLabel map[string][]string
 	var doc struct {
+		Version    int64              `json:"version"`
+		Errno      byLabel            `json:"errno"`
+		Exit       map[string][]int64 `json:"exit"`
+		Phrase     []phrase           `json:"phrase"`
 		Provider   byLabel            `json:"provider"`
 		ErrorType  byLabel            `json:"error_type"`
 		Harness    byLabel            `json:"harness"`
@@ -76,7 +92,13 @@ func readCauses(text []byte) (*causeTables, error) {
 	if wrong := (Document{What: "the tables of the classifier"}).DecodeYAML(text, &doc); wrong != nil {
 		return nil, wrong
 	}
-	t := &causeTables{codes: rows{}, exceptions: rows{}, grpc: rows{}, status: rows{}, messages: doc.Message}
+	t := &causeTables{version: doc.Version, codes: rows{}, exceptions: rows{}, grpc: rows{}, status: rows{}, exit: rows{}, harness: map[string]bool{},
+		messages: doc.Message, phrases: doc.Phrase}
+	for _, codes := range doc.Harness {
+		for _, code := range codes {
+			t.harness[code] = true
+		}
+	}
 	add := func(to rows, label, cause string) error {
 		if before, twice := to[cause]; twice {
 			return fmt.Errorf("scenario: cause %s is %s and %s", cause, before, label)
@@ -87,7 +109,7 @@ func readCauses(text []byte) (*causeTables, error) {
 	for _, table := range []struct {
 		to   rows
 		from byLabel
-	}{{t.codes, doc.Provider}, {t.codes, doc.ErrorType}, {t.codes, doc.Harness}, {t.codes, doc.JSONRPC}, {t.exceptions, doc.Exception}, {t.grpc, doc.GRPC}} {
+	}{{t.codes, doc.Provider}, {t.codes, doc.ErrorType}, {t.codes, doc.Harness}, {t.codes, doc.JSONRPC}, {t.codes, doc.Errno}, {t.exceptions, doc.Exception}, {t.grpc, doc.GRPC}} {
 		for label, all := range table.from {
 			for _, cause := range all {
 				if err := add(table.to, label, cause); err != nil {
@@ -96,12 +118,21 @@ func readCauses(text []byte) (*causeTables, error) {
 			}
 		}
 	}
-	for label, all := range doc.HTTPStatus {
-		for _, status := range all {
-			if err := add(t.status, label, fmt.Sprint(status)); err != nil {
-				return nil, err
+	for _, table := range []struct {
+		to   rows
+		from map[string][]int64
+	}{{t.status, doc.HTTPStatus}, {t.exit, doc.Exit}} {
+		for label, all := range table.from {
+			for _, number := range all {
+				if err := add(table.to, label, fmt.Sprint(number)); err != nil {
+					return nil, err
+				}
 			}
 		}
+	}
+	for i := range t.phrases {
+		p := &t.phrases[i]
+		p.label, p.parts = labelOf(p.Label), strings.Split(p.Words, "*")
 	}
 	for i := range t.messages {
 		m := &t.messages[i]

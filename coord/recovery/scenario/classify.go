@@ -41,24 +41,93 @@ type RawError struct {
 }
 
 // Classify puts an error into the taxonomy. Typed causes come first: the provider's code, which
-// distinguishes several rows with one HTTP status, then the gRPC code, then the HTTP status, then
-// messages of a known shape. Words inside a message are no evidence. An error that no step knows is
-// unknown.
+// distinguishes several rows with one HTTP status, then the gRPC code, then the HTTP status. Then
+// come messages of a known shape, the fixed forms in which runtimes and shells write errors, and
+// last phrases. An error that no step knows is unknown.
 func Classify(raw RawError) Label {
-	label, _ := classify(raw)
-	return label
+	return Explain(raw).Label
 }
 
-// classify also says whether the error is a refusal that comes before the
-// call had any effect.
-func classify(raw RawError) (label Label, refused bool) {
-	message, refused := byMessage(raw.Text)
-	for _, label := range []Label{byProvider(raw.ProviderCode), causes().grpc.of(raw.GRPCCode), byStatus(raw.HTTPStatus)} {
-		if label != UnknownLabel() {
-			return label, refused
+// Explanation is a label with its reason.
+type Explanation struct {
+	Label Label `json:"label"`
+	// By is the step that decided: code, grpc, status, message, form or phrase; empty: none did.
+	By string `json:"by,omitzero"`
+	// Cause is what the step saw, in words for people.
+	Cause string `json:"cause,omitzero"`
+	// Refused says that the call was refused before it had any effect.
+	Refused bool `json:"refused,omitzero"`
+	// Version is that of the tables.
+	Version int64 `json:"version"`
+	// Change says what would change the label.
+	Change string `json:"change"`
+}
+
+// Explain classifies an error, and says why.
+func Explain(raw RawError) Explanation { return causes().explain(raw, "") }
+
+// ClassifyLeaving is [Classify] without what was found in a data set: its messages of known shapes, and,
+// for aider_swe_bench, its own codes. It measures what the classifier makes of data that it does not know.
+func ClassifyLeaving(raw RawError, set string) Label { return causes().explain(raw, set).Label }
+
+// ClassifyTyped is [ClassifyLeaving] as version 1 of the tables did it: without fixed forms and phrases.
+func ClassifyTyped(raw RawError, leaving string) Label {
+	e := causes().explain(raw, leaving)
+	if e.By == "form" || e.By == "phrase" {
+		return byStatus(raw.HTTPStatus)
+	}
+	return e.Label
+}
+
+// explain asks the steps in their order, without what was found in a data set.
+func (t *causeTables) explain(raw RawError, leaving string) Explanation {
+	e := Explanation{Label: UnknownLabel(), Version: t.version}
+	var message Label
+	var shape string
+	message, shape, e.Refused = t.message(raw.Text, leaving)
+	form, formCause := t.formIn(raw.Text)
+	words, wordCause := t.phraseIn(raw.Text)
+	code := byProvider(raw.ProviderCode)
+	if leaving == "aider_swe_bench" && t.harness[raw.ProviderCode] {
+		code = UnknownLabel()
+		words, wordCause = t.phraseIn(raw.ProviderCode + " " + raw.Text)
+	}
+	steps := []struct {
+		by, cause string
+		label     Label
+	}{
+		{"code", "code " + raw.ProviderCode, code}, {"grpc", "gRPC code " + raw.GRPCCode, t.grpc.of(raw.GRPCCode)},
+		{"status", "HTTP status " + strconv.Itoa(raw.HTTPStatus), byStatus(raw.HTTPStatus)},
+		{"message", "message " + strconv.Quote(shape), message}, {"form", formCause, form}, {"phrase", wordCause, words},
+	}
+	for _, s := range steps {
+		if s.label != UnknownLabel() {
+			e.Label, e.By, e.Cause = s.label, s.by, s.cause
+			break
 		}
 	}
-	return message, refused
+	if e.By == "status" && refines(raw.HTTPStatus, words) {
+		e.Label, e.By, e.Cause = words, "phrase", e.Cause+" and "+wordCause
+	}
+	e.Change = changes[e.By]
+	return e
+}
+
+// refines says whether words refine a status. Servers answer 400 and 422 to a request that is wrong in
+// itself, and to arguments that fit nothing: words alone distinguish the two.
+func refines(status int, words Label) bool {
+	return (status == 400 || status == 422) && words == Label{"output", "bad_arguments"}
+}
+
+// changes says what would change a label, by the step that gave it.
+var changes = map[string]string{
+	"code":    "another code of the provider, framework or exception",
+	"grpc":    "a code of the provider or framework, which comes before the gRPC code",
+	"status":  "a code of the provider or framework, or a gRPC code: both come before the status",
+	"message": "a code or a status, which come before messages of a known shape",
+	"form":    "a code or a status, which come before what a text says",
+	"phrase":  "a code, a status, the name of an exception at the head of the text, or an exit code at its end: all come before phrases",
+	"":        "a code, a status, the name of an exception at the head of the text, or an exit code at its end",
 }
 
 // UnknownLabel is the place of an error of which nothing is known.
@@ -85,10 +154,15 @@ func byProvider(code string) Label {
 // byMessage knows messages by their exact shape: the whole text, or the fixed words around a
 // variable part.
 func byMessage(text string) (label Label, refused bool) {
-	for i := range causes().messages {
-		if m := &causes().messages[i]; m.fits(text) {
-			return m.label, m.Refused
+	label, _, refused = causes().message(text, "")
+	return label, refused
+}
+
+func (t *causeTables) message(text, leaving string) (label Label, shape string, refused bool) {
+	for i := range t.messages {
+		if m := &t.messages[i]; (leaving == "" || m.From != leaving) && m.fits(text) {
+			return m.label, m.Shape, m.Refused
 		}
 	}
-	return UnknownLabel(), false
+	return UnknownLabel(), "", false
 }

@@ -16,7 +16,10 @@ func TestClassifyTypedCausesFirst(t *testing.T) {
 		want string
 	}{
 		{"nothing known", RawError{}, "unknown"},
-		{"words are no evidence", RawError{Text: "the timeout of the rate limit was unauthorized"}, "unknown"},
+		{"words come last", RawError{Text: "the timeout of the rate limit was unauthorized", HTTPStatus: 503}, "transient.unavailable"},
+		{"words alone", RawError{Text: "the timeout of the rate limit was unauthorized"}, "capacity.rate_limited"},
+		{"words refine 400", RawError{Text: "parameter x must be a number", HTTPStatus: 400}, "output.bad_arguments"},
+		{"words refine no other status", RawError{Text: "parameter x must be a number", HTTPStatus: 404}, "request.invalid"},
 		{"bare 400", RawError{HTTPStatus: 400}, "request.invalid"},
 		{"400 refined", RawError{HTTPStatus: 400, ProviderCode: "context_length_exceeded"}, "request.context_overflow"},
 		{"400 filtered", RawError{HTTPStatus: 400, ProviderCode: "content_filter"}, "safety.content_filtered"},
@@ -90,7 +93,7 @@ func TestClassifyMessageShapes(t *testing.T) {
 		"he said: No such function name: fly":                    "unknown",
 		"amount of values in x parameter exceeds the limit of 4": "output.bad_arguments refused",
 	} {
-		label, refused := classify(RawError{Text: text})
+		label, refused := byMessage(text)
 		got := label.String()
 		if refused {
 			got += " refused"

@@ -12,7 +12,9 @@ import (
 
 // FailureIn reports whether the answer of a tool is the report of a failure, and which failure. It
 // looks at the form of the answer, and never for words in the text. A failure is one message of a
-// known shape, a text that starts with "Error:", or an object with members that say so. The object
+// known shape, a text that starts with "Error:", a text with a traceback, with an exit code other
+// than 0 at its end or with a command that the shell did not find, or an object with members that say
+// so. The object
 // may be JSON, or the text form of a Python dictionary, which wrappers of APIs leave behind.
 func FailureIn(answer string) (RawError, bool) {
 	text := strings.TrimSpace(answer)
@@ -26,7 +28,7 @@ func FailureIn(answer string) (RawError, bool) {
 		quoted := scanner{text: text}
 		text = quoted.quoted()
 	}
-	return RawError{Text: text}, hasKnownShape(text)
+	return RawError{Text: text}, hasKnownShape(text) || failsByForm(text)
 }
 
 func hasKnownShape(text string) bool {
@@ -35,10 +37,10 @@ func hasKnownShape(text string) bool {
 }
 
 // failureOf reads the members of an answer. Each of these members says failed: error with content,
-// isError or is_error true, success false, a status from 400 to 599, or a lone message of a known
+// isError or is_error true, success false, errors without data, an exit code other than 0, a status from 400 to 599, or a lone message of a known
 // shape.
 func failureOf(all []Member) (RawError, bool) {
-	raw, failed := RawError{}, false
+	raw, failed, onlyErrors, hasData := RawError{}, false, false, false
 	texts := map[string]string{}
 	for _, m := range all {
 		switch m.Name {
@@ -49,10 +51,24 @@ func failureOf(all []Member) (RawError, bool) {
 				raw.HTTPStatus = inner.HTTPStatus
 			}
 			failed = failed || isError
+		case "errors":
+			if inner, ok := strings.CutPrefix(m.Value, "["); ok && strings.HasPrefix(strings.TrimSpace(inner), "{") && !m.quoted {
+				listed, _ := errorWithin(strings.TrimSpace(inner), 1)
+				texts["errors"], onlyErrors = listed.Text, true
+				if raw.ProviderCode == "" {
+					raw.ProviderCode = listed.ProviderCode
+				}
+			}
+		case "data", "result":
+			hasData = hasData || m.Value != "null" && m.Value != "None"
 		case "isError", "is_error":
 			failed = failed || strings.EqualFold(m.Value, "true")
 		case "success":
 			failed = failed || strings.EqualFold(m.Value, "false")
+		case "exit_code", "exitCode", "returncode":
+			if code, err := strconv.Atoi(m.Value); err == nil && code != 0 {
+				raw.Text, failed = "exit code "+m.Value, true
+			}
 		case "status", "statusCode", "status_code":
 			if status, err := strconv.Atoi(m.Value); err == nil && 400 <= status && status < 600 {
 				raw.HTTPStatus, failed = status, true
@@ -61,7 +77,8 @@ func failureOf(all []Member) (RawError, bool) {
 			texts[m.Name] = m.Value
 		}
 	}
-	for _, name := range []string{"message", "msg", "detail", "error", "title"} {
+	failed = failed || onlyErrors && !hasData
+	for _, name := range []string{"errors", "message", "msg", "detail", "error", "title"} {
 		if raw.Text == "" {
 			raw.Text = texts[name]
 		}
@@ -93,7 +110,7 @@ func errorWithin(text string, depth int) (RawError, bool) {
 	for _, m := range all {
 		code, err := strconv.Atoi(m.Value)
 		switch {
-		case m.Name == "message":
+		case m.Name == "message", m.Name == "error" && m.quoted && raw.Text == "":
 			raw.Text = m.Value
 		case m.Name == "code" && m.quoted && m.Value != "", m.Name == "code" && err == nil && code < 0:
 			raw.ProviderCode = m.Value
@@ -176,9 +193,9 @@ func RetryAfterMS(text string) *int64 {
 // unknown.
 func NewFailure(effect entry.Effect, raw RawError, evidence entry.Digest) *Failure {
 	raw.Text, raw.ProviderCode = Cut(raw.Text, TextMax), Cut(raw.ProviderCode, CodeMax)
-	label, refused := classify(raw)
-	f := &Failure{Raw: raw, Label: label, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: evidence}
-	if refused || effect == entry.EffectNone {
+	known := Explain(raw)
+	f := &Failure{Raw: raw, Label: known.Label, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: evidence}
+	if known.Refused || effect == entry.EffectNone {
 		f.Effects, f.ReplaySafety = entry.EffectsNone, entry.ReplaySafe
 	}
 	return f

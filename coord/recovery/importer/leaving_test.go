@@ -1,0 +1,74 @@
+package importer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"recoveryledger/coord/recovery/scenario"
+)
+
+// TestClassifierLeavingOut classifies the failures of each set without what the tables have from that
+// set: its messages, and its own codes. It is what the classifier makes of a source that it does not
+// know, but for its phrases, which were written when the sets were known. At most 30 % may be unknown
+// and at least 90 % of the others right, over all sets.
+func TestClassifierLeavingOut(t *testing.T) {
+	var page strings.Builder
+	page.WriteString("| set, without its own messages and codes | failures | unknown | right of the others | unknown before | right before |\n|---|--:|--:|--:|--:|--:|\n")
+	var all, allBefore leavingCount
+	classes, classesBefore := map[string]*leavingCount{}, map[string]*leavingCount{}
+	for _, set := range labelSets {
+		labels := readLabels(t, set.name)
+		var now, before leavingCount
+		for _, c := range importFiles(t, set.format, dataFiles(t, set.name, set.ext)) {
+			for _, s := range c.Steps {
+				want := labels[labelKey(s)]
+				if s.Failure == nil || want == "" || want == labelOK || want == "unknown" {
+					continue
+				}
+				class, _, _ := strings.Cut(want, ".")
+				if classes[class] == nil {
+					classes[class], classesBefore[class] = new(leavingCount), new(leavingCount)
+				}
+				said := scenario.ClassifyLeaving(s.Failure.Raw, set.name).String()
+				old := scenario.ClassifyTyped(s.Failure.Raw, set.name).String()
+				for _, count := range []*leavingCount{&now, &all, classes[class]} {
+					count.add(want, said)
+				}
+				for _, count := range []*leavingCount{&before, &allBefore, classesBefore[class]} {
+					count.add(want, old)
+				}
+			}
+		}
+		writeLeaving(&page, "`"+set.name+"`", now, before)
+	}
+	writeLeaving(&page, "together", all, allBefore)
+	page.WriteString("\n| class by hand | failures | unknown | right of the others | unknown before | right before |\n|---|--:|--:|--:|--:|--:|\n")
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		writeLeaving(&page, class, *classes[class], *classesBefore[class])
+	}
+	if all.unknown*100 > 30*all.all || all.right*100 < 90*(all.all-all.unknown) {
+		t.Errorf("over all sets: %+v, want at most 30 %% unknown, and 90 %% of the others right", all)
+	}
+	compareFigures(t, "TestClassifierLeavingOut", page.String())
+}
+
+// leavingCount counts failures, those that are unknown, and those that are right.
+type leavingCount struct{ all, unknown, right int }
+
+func (c *leavingCount) add(want, said string) {
+	c.all++
+	switch said {
+	case "unknown":
+		c.unknown++
+	case want:
+		c.right++
+	}
+}
+
+func writeLeaving(page *strings.Builder, name string, now, before leavingCount) {
+	fmt.Fprintf(page, "| %s | %d | %s | %s | %s | %s |\n", name, now.all, share(now.unknown, now.all), share(now.right, now.all-now.unknown),
+		share(before.unknown, before.all), share(before.right, before.all-before.unknown))
+}

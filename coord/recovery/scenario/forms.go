@@ -1,0 +1,177 @@
+package scenario
+
+import (
+	"strconv"
+	"strings"
+)
+
+// The forms in which runtimes, shells and clients write their errors into a text. Each is a fixed
+// form of a place in the text: a word alone is none.
+
+// formIn returns the label of the last fixed form that a text has, and what it is.
+func (t *causeTables) formIn(text string) (label Label, cause string) {
+	if name := exceptionIn(text); name != "" {
+		if label := t.named(name); label != UnknownLabel() {
+			return label, "exception " + name
+		}
+	}
+	if code, ok := exitCodeIn(text); ok && code != 0 {
+		return t.exited(code), "exit code " + strconv.Itoa(code)
+	}
+	if command := missingCommandIn(text); command != "" {
+		return Label{"output", "hallucinated_tool"}, "command not found: " + Cut(command, CodeMax)
+	}
+	if status := statusIn(text); status != 0 {
+		return byStatus(status), "HTTP status " + strconv.Itoa(status)
+	}
+	return UnknownLabel(), ""
+}
+
+// exited is the label of the exit code of a process.
+func (t *causeTables) exited(code int) Label {
+	if label, ok := t.exit[strconv.Itoa(code)]; ok {
+		return label
+	}
+	return Label{"tool", "error"}
+}
+
+// named takes the row of a code or of the name of an exception, with or without its package.
+func (t *causeTables) named(code string) Label {
+	if label := t.codes.of(code); label != UnknownLabel() {
+		return label
+	}
+	return t.exceptions.of(code[strings.LastIndexAny(code, ".:$")+1:])
+}
+
+// exceptionIn is the name of the exception with which a text says that it ended: on the last line of
+// a Python traceback, behind "Caused by:" or "Exception in thread" of Java, or in front of the colon
+// with which the text begins, as JavaScript and Python print an error.
+func exceptionIn(text string) string {
+	lines := strings.Split(strings.TrimRight(text, " \t\r\n"), "\n")
+	if at := strings.LastIndex(text, "\nCaused by: "); at >= 0 {
+		return errorName(text[at+len("\nCaused by: "):])
+	}
+	if hasTraceback(text) {
+		for i := len(lines) - 1; i > 0; i-- {
+			if name := errorName(lines[i]); name != "" && !strings.HasPrefix(lines[i], " ") {
+				return name
+			}
+		}
+	}
+	first := strings.TrimPrefix(lines[0], "Uncaught ")
+	if rest, ok := strings.CutPrefix(first, "Exception in thread "); ok {
+		_, after, _ := strings.Cut(rest, `" `)
+		first = after
+	}
+	return errorName(first)
+}
+
+// hasTraceback says whether a text has the head of a Python traceback on a line of its own.
+func hasTraceback(text string) bool {
+	return strings.HasPrefix(text, tracebackHead) || strings.Contains(text, "\n"+tracebackHead)
+}
+
+const tracebackHead = "Traceback (most recent call last):"
+
+// errorName is the name of an exception at the beginning of a line, in front of a colon, a space in
+// brackets, or the end: letters, digits, and the marks between packages. A name ends with the word
+// that its language gives to errors.
+func errorName(line string) string {
+	end := strings.IndexFunc(line, func(r rune) bool {
+		return !strings.ContainsRune("._$", r) && (r > 'z' || !isAlnum(byte(r)))
+	})
+	name := line
+	if end >= 0 {
+		if name = line[:end]; line[end] != ':' && line[end] != '(' && line[end] != '\r' && !strings.HasPrefix(line[end:], " [") {
+			return ""
+		}
+	}
+	short := name[strings.LastIndexAny(name, ".$")+1:]
+	if len(name) > 2*CodeMax || short == "" || short[0] < 'A' || short[0] > 'Z' {
+		return ""
+	}
+	return name
+}
+
+// exitCodeIn is the exit code that the last line of a text gives, in the words of a shell tool.
+func exitCodeIn(text string) (code int, ok bool) {
+	text = strings.TrimRight(text, " \t\r\n.])")
+	line := strings.ToLower(text[strings.LastIndexByte(text, '\n')+1:])
+	for _, words := range []string{"exit code: ", "exit code ", "exit status ", "exit status: ", "exited with code ", "returned non-zero exit status ", "exitcode: "} {
+		if at := strings.LastIndex(line, words); at >= 0 {
+			n, err := strconv.Atoi(line[at+len(words):])
+			return n, err == nil && n >= -255 && n <= 255
+		}
+	}
+	return 0, false
+}
+
+// missingCommandIn is the command that a shell did not find: "bash: foo: command not found".
+func missingCommandIn(text string) string {
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutSuffix(strings.TrimSpace(line), ": command not found")
+		if !ok {
+			if rest, ok = strings.CutSuffix(strings.TrimSpace(line), ": not found"); !ok || !strings.Contains(rest, "sh: ") {
+				rest, ok = "", false
+			}
+		}
+		if after, zsh := strings.CutPrefix(strings.TrimSpace(line), "zsh: command not found: "); zsh {
+			return after
+		}
+		if name := rest[strings.LastIndex(rest, ": ")+1:]; ok && strings.TrimSpace(name) != "" && len(rest) < 2*ToolMax {
+			return strings.TrimSpace(name)
+		}
+	}
+	return ""
+}
+
+// statusIn is the HTTP status of an error that a client of HTTP wrote: "HTTP 503", "status code 429",
+// "Error code: 429", "429 Client Error".
+func statusIn(text string) int {
+	lower := strings.ToLower(text)
+	for _, words := range []string{"status_code=", "status code: ", "status code ", "http status ", "http error ", "http ", "http/1.1 ", "error code: ", "status: "} {
+		for rest := lower; ; {
+			at := strings.Index(rest, words)
+			if at < 0 {
+				break
+			}
+			if rest = rest[at+len(words):]; len(rest) >= 3 && (len(rest) == 3 || !isDigit(rest[3])) {
+				if n, err := strconv.Atoi(rest[:3]); err == nil && 400 <= n && n < 600 {
+					return n
+				}
+			}
+		}
+	}
+	if len(lower) > 4 {
+		if n, err := strconv.Atoi(lower[:3]); err == nil && 400 <= n && n < 600 && (strings.HasPrefix(lower[3:], " client error") || strings.HasPrefix(lower[3:], " server error")) {
+			return n
+		}
+	}
+	return 0
+}
+
+// failsByForm says whether the answer of a tool is a failure by a fixed form alone: a traceback, an
+// exit code other than 0 on its last line, or a command that the shell did not find. The name of an
+// exception or a status is none: an answer may be about one.
+func failsByForm(text string) bool {
+	code, exited := exitCodeIn(text)
+	return exited && code != 0 || !exited && (hasTraceback(text) || missingCommandIn(text) != "")
+}
+
+// phraseIn returns the label of the first phrase of the table that a text has.
+func (t *causeTables) phraseIn(text string) (label Label, cause string) {
+	lower := " " + strings.NewReplacer("_", " ", "-", " ", "\n", " ", "\t", " ").Replace(strings.ToLower(text)) + " "
+	for i := range t.phrases {
+		p := &t.phrases[i]
+		rest, fits := lower, true
+		for _, part := range p.parts {
+			if _, rest, fits = strings.Cut(rest, part); !fits {
+				break
+			}
+		}
+		if fits {
+			return p.label, "phrase " + strconv.Quote(p.Words)
+		}
+	}
+	return UnknownLabel(), ""
+}
