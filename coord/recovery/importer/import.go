@@ -20,7 +20,7 @@
 //     [A-Za-z0-9._:/@-]{1,128}.
 //
 // The comment in each importer says what steps, edges, effects and checkpoints of
-// its format are taken from: chat.go, attempts.go, toolbench.go, galaxy.go, otlp.go, spanrow.go, ect.go.
+// its format are taken from: chat.go, attempts.go, toolbench.go, galaxy.go, otlp.go, spanrow.go, ect.go, coding.go.
 package importer
 
 import (
@@ -52,6 +52,10 @@ const (
 	// OpenInference is spans with the attributes of OpenInference, as Phoenix, smolagents, LangChain
 	// and LlamaIndex write them: a span a line, an array of spans, pages of Phoenix, or OTLP/JSON.
 	OpenInference Format = "openinference"
+	// SWEAgent is the trajectory of a run of SWE-agent (.traj), one a file.
+	SWEAgent Format = "swe-agent"
+	// OpenHands is the events of a run of OpenHands, one run a file.
+	OpenHands Format = "openhands"
 	// ECT is execution context tokens, a compact JWS a line.
 	ECT Format = "ect"
 	// Ledger is the past incidents of a log, which [FromLog] reads and Import
@@ -82,6 +86,10 @@ func ImportCounted(format Format, name string, r io.Reader, counts *Counts) iter
 		return s.attempts
 	case OTLP, OpenInference:
 		return func(yield func(scenario.Case, error) bool) { s.traces(format, yield) }
+	case SWEAgent:
+		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return sweCase(name, rec) })
+	case OpenHands:
+		return s.openHands
 	case ToolBench:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return toolbenchCase(name, rec) })
 	case ECT:
@@ -91,7 +99,7 @@ func ImportCounted(format Format, name string, r io.Reader, counts *Counts) iter
 	}
 	return func(yield func(scenario.Case, error) bool) {
 		wrong := scenario.Malformed("", fmt.Sprintf("has the unknown format %q", format),
-			fmt.Sprintf("choose %s, %s, %s, %s, %s, %s or %s", OTLP, OpenInference, ECT, OpenAIChat, Attempts, ToolBench, Galaxy))
+			fmt.Sprintf("choose %s, %s, %s, %s, %s, %s, %s, %s or %s", OTLP, OpenInference, ECT, SWEAgent, OpenHands, OpenAIChat, Attempts, ToolBench, Galaxy))
 		wrong.File = name
 		yield(scenario.Case{}, wrong)
 	}

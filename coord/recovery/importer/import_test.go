@@ -18,7 +18,7 @@ import (
 // samples are the formats with a good input each.
 func samples() map[Format]string {
 	return map[Format]string{
-		OpenAIChat: chatSample, Attempts: attemptsSample, ToolBench: toolbenchSample, Galaxy: galaxySample, ECT: ectSample(), OpenInference: inferenceSample(),
+		OpenAIChat: chatSample, Attempts: attemptsSample, ToolBench: toolbenchSample, Galaxy: galaxySample, ECT: ectSample(), OpenInference: inferenceSample(), SWEAgent: sweSample, OpenHands: handsSample,
 	}
 }
 

@@ -1,0 +1,216 @@
+package importer
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
+)
+
+// A swe-agent file is the trajectory of a run of SWE-agent (.traj), an openhands file the events of
+// a run of OpenHands, as an array.
+//
+//   - A step is an action of the agent and what it saw after it: of swe-agent each element of
+//     trajectory, of openhands each action but talk and the agent's own reasoning, with the event
+//     that names it as its cause.
+//   - The tool of a command is its first word, in swe-agent, or the kind of the action.
+//   - A step failed if the observation is an error, has an exit code other than 0, or is a failure by
+//     its form (content.go).
+//   - A step depends softly on the one before: the transcript does not say what the agent used.
+//   - The next action with the same tool tries a failed one again.
+//   - Commands that read have no effect, edits go back with the files, all others are undeclared.
+//   - The outcome is not observed: a patch that was submitted was not judged. A trajectory that its
+//     limits ended failed.
+type codingRun struct {
+	agent  entry.Principal
+	steps  []scenario.Step
+	failed map[string]int // the last failed step of each tool
+}
+
+// add appends a step, without what came of it.
+func (r *codingRun) add(tool string, effect entry.Effect, input string) {
+	step := scenario.Step{ID: strconv.Itoa(len(r.steps)), Agent: r.agent, Tool: scenario.Cut(tool, scenario.ToolMax), Effect: effect,
+		InputDigest: entry.DigestOf(input), Attempt: scenario.Attempt{Outcome: scenario.NotObserved}}
+	if last := len(r.steps) - 1; last >= 0 {
+		step.Parents = []scenario.Parent{{Step: r.steps[last].ID, Dep: entry.Soft}}
+	}
+	r.steps = append(r.steps, step)
+}
+
+// seen sets what came of a step. A raw error is that of a failure that the source itself names.
+func (r *codingRun) seen(at int, observation string, named *scenario.RawError) {
+	s := &r.steps[at]
+	s.Outcome, s.OutputDigest = scenario.OK, entry.DigestOf(observation)
+	raw, failed := scenario.FailureIn(observation)
+	if named != nil {
+		raw, failed = *named, true
+	}
+	before, again := r.failed[s.Tool]
+	if again && before < at {
+		tryAgain(s, &r.steps[before], sameArguments(r.steps[before].InputDigest == s.InputDigest))
+	}
+	delete(r.failed, s.Tool)
+	if failed {
+		s.Outcome, s.Failure = scenario.Failed, scenario.NewFailure(s.Effect, raw, s.OutputDigest)
+		r.failed[s.Tool] = at
+	}
+}
+
+// commandEffect is the effect of a command of a coding agent, by its first word.
+func commandEffect(tool string) entry.Effect {
+	switch tool {
+	case "find_file", "search_dir", "search_file", "open", "goto", "scroll_up", "scroll_down", "ls", "cat", "grep", "head", "tail", "pwd", "file", "read", "recall", "think":
+		return entry.EffectNone
+	case "edit", "create", "insert", "str_replace_editor", "write", "undo_edit":
+		return entry.EffectReversible
+	}
+	return entry.EffectUndeclared
+}
+
+type sweRun struct {
+	Environment string    `json:"environment"`
+	Trajectory  []sweStep `json:"trajectory"`
+	Info        struct {
+		ExitStatus jsontext.Value `json:"exit_status"`
+	} `json:"info"`
+}
+
+type sweStep struct {
+	Action      string `json:"action"`
+	Observation string `json:"observation"`
+}
+
+// sweCase converts one trajectory.
+func sweCase(file string, rec record) (scenario.Case, *scenario.Error) {
+	var run sweRun
+	if wrong := scenario.DecodeRecord(rec.value, &run); wrong != nil {
+		return scenario.Case{}, wrong
+	}
+	if run.Trajectory == nil {
+		return scenario.Case{}, scenario.Malformed("/trajectory", "is missing", "pass a trajectory of a run; a demonstration has a history alone")
+	}
+	if len(run.Trajectory) > scenario.StepsMax {
+		return scenario.Case{}, tooManySteps()
+	}
+	status, wrong := scalar("/info/exit_status", run.Info.ExitStatus)
+	if wrong != nil {
+		return scenario.Case{}, wrong
+	}
+	r := codingRun{agent: principal(SWEAgent, cmp.Or(run.Environment, stem(file))), failed: map[string]int{}}
+	for i, step := range run.Trajectory {
+		tool := "none"
+		if words := strings.Fields(step.Action); len(words) > 0 {
+			tool = words[0]
+		}
+		r.add(tool, commandEffect(tool), step.Action)
+		r.seen(i, step.Observation, nil)
+	}
+	c := scenario.Case{ID: fileID(file), Agent: r.agent, Workflow: workflowID(SWEAgent, fileID(file)), Source: string(SWEAgent), Outcome: scenario.NotObserved, Steps: r.steps}
+	if label, limited := sweLimits[status]; limited {
+		c.Outcome = scenario.Failed
+		c.Verdict = &scenario.Failure{Label: label, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: entry.DigestOf(rec.value)}
+	}
+	return c, nil
+}
+
+// sweLimits are the ways in which limits end a trajectory.
+var sweLimits = map[string]scenario.Label{
+	"exit_cost": {Class: "budget", Code: "exceeded"}, "exit_context": {Class: "request", Code: "context_overflow"},
+	"exit_format": {Class: "output", Code: "malformed"}, "exit_command_timeout": {Class: "transient", Code: "timeout"},
+}
+
+type handsEvent struct {
+	ID          jsontext.Value `json:"id"`
+	Cause       jsontext.Value `json:"cause"`
+	Source      string         `json:"source"`
+	Action      string         `json:"action"`
+	Observation string         `json:"observation"`
+	Content     string         `json:"content"`
+	Args        jsontext.Value `json:"args"`
+	Extras      struct {
+		Metadata struct {
+			ExitCode *int64 `json:"exit_code"`
+		} `json:"metadata"`
+	} `json:"extras"`
+}
+
+// openHands yields the case of a file of events.
+func (s *source) openHands(yield func(scenario.Case, error) bool) {
+	s.counts.unit = "events"
+	r := codingRun{agent: principal(OpenHands, stem(s.file)), failed: map[string]int{}}
+	at := map[string]int{} // steps by the id of their action
+	first := record{}
+	for {
+		rec, more, err := s.next()
+		if err != nil {
+			yield(scenario.Case{}, err)
+			return
+		}
+		if !more {
+			break
+		}
+		if first.number == 0 {
+			first = record{number: rec.number, line: rec.line}
+		}
+		if wrong := s.handsEvent(&r, rec, at); wrong != nil {
+			wrong.File, wrong.Record, wrong.Line = s.file, rec.number, rec.line
+			wrong.Detail += "; the run is not imported"
+			yield(scenario.Case{}, wrong)
+			return
+		}
+	}
+	if first.number == 0 {
+		return
+	}
+	s.deliver(yield, first, scenario.Case{ID: fileID(s.file), Agent: r.agent, Workflow: workflowID(OpenHands, fileID(s.file)), Source: string(OpenHands),
+		Outcome: scenario.NotObserved, Steps: r.steps}, nil)
+}
+
+// handsEvent takes one event.
+func (s *source) handsEvent(r *codingRun, rec record, at map[string]int) *scenario.Error {
+	var e handsEvent
+	s.counts.Records++
+	if wrong := scenario.DecodeRecord(rec.value, &e); wrong != nil {
+		return wrong
+	}
+	id, wrong := scalar("/id", e.ID)
+	cause, wrongCause := scalar("/cause", e.Cause)
+	switch {
+	case wrong != nil || wrongCause != nil:
+		return scenario.FirstOf(wrong, wrongCause)
+	case e.Action != "" && e.Source == "agent" && !handsTalk[e.Action]:
+		if len(r.steps) == scenario.StepsMax {
+			return tooManySteps()
+		}
+		at[id] = len(r.steps)
+		r.add(e.Action, commandEffect(e.Action), string(e.Args))
+		s.counts.Taken++
+		return nil
+	case e.Observation != "" && cause != "":
+		step, known := at[cause]
+		if !known {
+			s.counts.leave("observations of what is no step")
+			return nil
+		}
+		var named *scenario.RawError
+		if code := e.Extras.Metadata.ExitCode; code != nil && *code > 0 {
+			named = &scenario.RawError{Text: "exit code " + strconv.FormatInt(*code, 10)}
+		} else if e.Observation == "error" {
+			named = &scenario.RawError{Text: e.Content}
+		}
+		r.seen(step, e.Content, named)
+		s.counts.Taken++
+		return nil
+	case e.Action == "" && e.Observation == "":
+		return scenario.Malformed("/action", "is missing, and so is observation", "pass the events of a run of OpenHands")
+	}
+	s.counts.leave("messages and states, which are no actions of the agent")
+	return nil
+}
+
+// handsTalk are actions of an agent that are no steps.
+var handsTalk = map[string]bool{"message": true, "finish": true, "think": true, "reject": true, "change_agent_state": true, "system": true, "null": true, "recall": true, "condensation": true}
