@@ -23,11 +23,6 @@ var coreKinds = []string{"policy", "agent", "execution", "checkpoint", "signal",
 var product = []string{"execution.task", "execution.cost_micro_usd", "execution.latency_ms", "agent.capabilities",
 	"policy.recovery", "policy.index", "policy.predecessor"}
 
-// said are members whose meaning the text of the draft gives, or their unit for all objects.
-var said = []string{"principal", "key", "domain", "incident", "decision", "exec", "verdict", "exp", "reason", "act", "policy", "signals",
-	"dispositions", "members", "deadline_at", "progress", "inp_hash", "out_hash", "observed_at", "residual", "comp_exec", "evidence",
-	"windows", "quotas", "quorum", "ledger_keys", "tally", "code", "standing", "since", "detail"}
-
 // schemaNode is what the CDDL is made of.
 type schemaNode struct {
 	Ref                  string         `json:"$ref"`
@@ -160,8 +155,7 @@ func (c *cddl) typeOf(name string, n *schemaNode) string {
 	return ""
 }
 
-// object writes the rule of an object, after those of nested ones. A member of a payload that
-// has a meaning stands on a line; other members flow.
+// object writes the rule of an object, after those of nested ones.
 func (c *cddl) object(name string, n *schemaNode, first []string) {
 	lines := first
 	for _, m := range ordered(c.t, n.Properties) {
@@ -173,63 +167,32 @@ func (c *cddl) object(name string, n *schemaNode, first []string) {
 			optional = ""
 		}
 		line := optional + m.name + ": " + c.typeOf(name+"-"+hyphened(m.name), &m.node) + ","
-		if len(first) > 0 {
-			line = explained(line, meaning(name, &m))
-		}
 		lines = append(lines, line)
 	}
 	if string(n.AdditionalProperties) != "false" {
 		lines = append(lines, "extension")
 	}
-	if len(first) > 0 {
-		fmt.Fprintf(&c.rules, "%s = {\n  %s }\n", name, strings.Join(packed(lines), "\n  "))
-		return
-	}
 	text := name + " = {"
 	for _, word := range append(lines, "}") {
-		if at := strings.LastIndex(text, "\n") + 1; len(text)-at+1+len(word) > 69 {
-			text += "\n " + " " + broken(word, "    ")
-		} else {
-			text += " " + word
-		}
+		text = flowing(text, word)
 	}
 	c.rules.WriteString(text + "\n")
 }
 
-// packed joins members that have no meaning behind them to lines.
-func packed(members []string) (lines []string) {
-	const width = 65
-	for _, m := range members {
-		n := len(lines) - 1
-		if n < 0 || strings.ContainsAny(lines[n]+m, ";\n") || len(lines[n])+1+len(m) > width {
-			lines = append(lines, m)
-			continue
+// flowing appends a member to a rule, on the same line if there is room. A choice is broken.
+func flowing(text, member string) string {
+	const width = 69
+	for {
+		at := strings.LastIndex(text, "\n") + 1
+		if len(text)-at+1+len(member) <= width {
+			return text + " " + member
 		}
-		lines[n] += " " + m
+		i := strings.LastIndex(member[:max(0, min(len(member), width-3-(len(text)-at)))], " / ")
+		if i < 0 {
+			return text + "\n  " + broken(member, "    ")
+		}
+		text, member = text+" "+member[:i]+" /\n   ", member[i+3:]
 	}
-	return lines
-}
-
-// meaning is what the draft says of a member.
-func meaning(name string, m *member) string {
-	if name == "signal" && m.name == "subject" {
-		return "the execution" // the product has tasks, too
-	}
-	if slices.Contains(said, m.name) {
-		return ""
-	}
-	return m.node.Description
-}
-
-// explained puts the meaning behind a member if there is room.
-func explained(line, meaning string) string {
-	const width = 67
-	line = broken(line, "    ")
-	last := line[strings.LastIndex(line, "\n")+1:]
-	if meaning == "" || len(last)+len(meaning)+3 > width {
-		return line
-	}
-	return line + " ; " + meaning
 }
 
 func schemaOf(t *testing.T, name string) *schemaNode {
@@ -312,9 +275,9 @@ func (c *cddl) header(n *schemaNode) {
 		if m.name == "crit" {
 			optional = "? "
 		}
-		text += "\n  " + explained(optional+m.name+": "+c.typeOf("header-"+m.name, &m.node)+",", m.node.Description)
+		text = flowing(text, optional+m.name+": "+c.typeOf("header-"+m.name, &m.node)+",")
 	}
-	c.rules.WriteString(text + "\n)\nextension = ( * tstr => any ) ; ignored, unless crit lists it\n")
+	c.rules.WriteString(text + " )\nextension = ( * tstr => any ) ; ignored, unless crit lists it\n")
 }
 
 // regexpOf returns a pattern as CDDL has it, which matches the whole text.
