@@ -78,7 +78,7 @@ coord ← coord/bundle ← api/server
 coord/recovery ← coord
 coord/codec ← coord
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
-coord/recovery/engine ← coord/recovery/record ← cmd/arl
+coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
 verify ← coord/recovery/record
 coord/recovery/scenario ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/live ← cmd/arl

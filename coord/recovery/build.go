@@ -276,6 +276,12 @@ func (b *builder) checkThresholds() {
 	for _, class := range slices.Sorted(maps.Keys(t.ClassTolerancePPM)) {
 		b.checkClass("/recovery/thresholds/class_tolerance_ppm/"+class, class)
 	}
+	for _, tag := range slices.Sorted(maps.Keys(t.SliceRecoveryRateMinPPM)) {
+		if !slices.Contains(t.Slices, tag) {
+			at := "/recovery/thresholds/slice_recovery_rate_min_ppm/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(tag)
+			b.wrong(at, fmt.Sprintf("unknown slice %q", tag), oneOf(tag, t.Slices))
+		}
+	}
 }
 
 func (b *builder) checkClass(at, class string) {

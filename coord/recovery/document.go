@@ -61,8 +61,27 @@ type Thresholds struct {
 	// ClassTolerancePPM has other values for single classes.
 	TolerancePPM      int64            `json:"tolerance_ppm"`
 	ClassTolerancePPM map[string]int64 `json:"class_tolerance_ppm,omitzero"`
-	// Slices are tags that are reported on their own.
+	// CostTolerancePPM and LatencyTolerancePPM are by how much a case may cost more, and the
+	// 95th percentile of latencies may be longer, than in the baseline, in parts per million. Zero
+	// of the first means TolerancePPM. Zero of the second means that latencies are not compared.
+	CostTolerancePPM    int64 `json:"cost_tolerance_ppm,omitzero"`
+	LatencyTolerancePPM int64 `json:"latency_tolerance_ppm,omitzero"`
+	// MissingAllowed lists classes and slices of the baseline that a run may lack.
+	MissingAllowed []string `json:"missing_allowed,omitzero"`
+	// Slices are tags that are reported and judged on their own.
 	Slices []string `json:"slices,omitzero"`
+	// SliceRecoveryRateMinPPM has the smallest recovery rate of single slices, in parts per
+	// million. Of another slice, RecoveryRateMinPPM must not be missed by more than chance explains.
+	SliceRecoveryRateMinPPM map[string]int64 `json:"slice_recovery_rate_min_ppm,omitzero"`
+}
+
+// CostTolerance returns by how much a case may cost more than in the baseline, in parts per
+// million.
+func (t *Thresholds) CostTolerance() int64 {
+	if t.CostTolerancePPM != 0 {
+		return t.CostTolerancePPM
+	}
+	return t.TolerancePPM
 }
 
 // Tolerance returns the allowed loss of a class against the baseline, in parts per million of its

@@ -206,6 +206,7 @@ func mistakes() []mistake {
 		{"threshold of an unknown class", "[safety]", "[¶savety.violation]", `recovery.thresholds.never_auto_recover[0]: unknown class "savety" (did you mean safety?)`},
 		{"threshold of a misspelt code", "[safety]", "[safety, ¶access.deniet]", `recovery.thresholds.never_auto_recover[1]: code "deniet" looks misspelt (write "denied", or choose a code that differs more from it)`},
 		{"tolerance of an unknown class", "    tolerance_ppm: 1\n", "    class_tolerance_ppm: { verify: 1, outputs: ¶2 }\n    tolerance_ppm: 1\n", `recovery.thresholds.class_tolerance_ppm.outputs: unknown class "outputs" (did you mean output?)`},
+		{"rate of an unknown slice", "    slices: [holdout]", "    slices: [holdout]\n    slice_recovery_rate_min_ppm: { hold: ¶1 }", `recovery.thresholds.slice_recovery_rate_min_ppm.hold: unknown slice "hold" (choose holdout)`},
 		{"a slice twice", "[holdout]", "[holdout, ¶holdout]", `recovery.thresholds.slices[1]: "holdout" is used twice, or is a built-in name (choose another name)`},
 	}
 }

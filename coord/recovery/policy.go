@@ -152,7 +152,8 @@ func (p *Policy) Models() []Model { return slices.Clone(p.doc.Models) }
 func (p *Policy) Thresholds() Thresholds {
 	t := p.doc.Thresholds
 	t.NeverAutoRecover, t.Slices = slices.Clone(t.NeverAutoRecover), slices.Clone(t.Slices)
-	t.ClassTolerancePPM = maps.Clone(t.ClassTolerancePPM)
+	t.MissingAllowed = slices.Clone(t.MissingAllowed)
+	t.ClassTolerancePPM, t.SliceRecoveryRateMinPPM = maps.Clone(t.ClassTolerancePPM), maps.Clone(t.SliceRecoveryRateMinPPM)
 	return t
 }
 

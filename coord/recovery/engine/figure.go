@@ -104,8 +104,14 @@ func (g *Gate) found() string {
 	switch g.Gate {
 	case gateBaseline:
 		return percentOf(n) + " less often at worst"
+	case gateBaselineCost, gateBaselineLatency:
+		return percentOf(n) + " more at worst"
 	case gateNever, gateStrategies:
 		return counted(n, "case")
+	case gateSlices:
+		return counted(n, "slice")
+	case gateMissing:
+		return strconv.FormatInt(n, 10) + " missing"
 	case gateCases:
 		return counted(n, "failing case")
 	}
@@ -118,7 +124,7 @@ func (g *Gate) found() string {
 // wanted is the limit.
 func (g *Gate) wanted() string {
 	switch g.Gate {
-	case gateNever, gateStrategies:
+	case gateNever, gateStrategies, gateSlices, gateMissing:
 		return "none wanted"
 	case gateCases, gateRate:
 		return "at least " + figure(g.Param, g.Limit) + " wanted"

@@ -3,14 +3,15 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
-	"recoveryledger/ledger/entry"
+	"recoveryledger/coord/recovery/judge"
 )
 
-// Engine names the engine and the version of its decisions. A change that can change a trace
-// changes this name.
-const Engine = "arl-recovery/4"
+// Engine names the engine and the version of its decisions. A change that can change a trace or a
+// report changes this name.
+const Engine = "arl-recovery/5"
 
 // Recommendation is the advice of a report.
 type Recommendation string
@@ -40,8 +41,13 @@ const (
 	gateCases      = "cases_min"
 	gateRate       = "recovery_rate_min"
 	gateNever      = "never_auto_recover"
+	gateSlices     = "slices"
 	gateBaseline   = "baseline"
+	gateMissing    = "baseline_missing"
 	gateStrategies = "strategies" // that are not registered
+
+	gateBaselineCost    = "baseline_cost"
+	gateBaselineLatency = "baseline_latency"
 )
 
 // Gate is a condition of the policy for a run to be promoted.
@@ -53,48 +59,12 @@ type Gate struct {
 	Value   *int64  `json:"value,omitzero"`
 	// Near is set where the verdict would be another one with a limit one step
 	// away: a case, a percent of all cases, a tenth of money or time.
-	Near   bool     `json:"near,omitzero"`
-	Detail string   `json:"detail,omitzero"`
-	Cases  []string `json:"cases,omitzero"` // that fail it, the first ones
-}
-
-// Baseline is the run that another run is compared with.
-type Baseline struct {
-	Digest  entry.Digest    `json:"digest"` // of the report
-	Classes []BaselineClass `json:"classes"`
-	// Missing are the strategies that were missing in that run, so that ladders decided.
-	Missing []string `json:"missing_strategies,omitzero"`
-}
-
-// BaselineClass is how often cases of a class recovered.
-type BaselineClass struct {
-	Class         string `json:"class"`
-	Failing       int64  `json:"failing"`
-	AutoRecovered int64  `json:"auto_recovered"`
-}
-
-// NewBaseline takes the values from a report that other reports are compared with.
-func NewBaseline(r *Report, digest entry.Digest) *Baseline {
-	b := &Baseline{Digest: digest, Classes: byClass(r.Classes)}
-	if slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Gate == gateStrategies && g.Verdict == Unknown }) {
-		b.Missing = r.MissingStrategies
-	}
-	return b
-}
-
-// byClass adds up the codes of each class.
-func byClass(rows []Class) []BaselineClass {
-	var all []BaselineClass
-	for i := range rows {
-		row := &rows[i]
-		if n := len(all); n == 0 || all[n-1].Class != row.Class {
-			all = append(all, BaselineClass{Class: row.Class})
-		}
-		last := &all[len(all)-1]
-		last.Failing += row.Failing
-		last.AutoRecovered += row.AutoRecovered
-	}
-	return all
+	Near bool `json:"near,omitzero"`
+	// Missing is how many more failing cases a verdict needs. It is zero where more cases alone do
+	// not give a verdict.
+	Missing int64    `json:"missing,omitzero"`
+	Detail  string   `json:"detail,omitzero"`
+	Cases   []string `json:"cases,omitzero"` // that fail it, the first ones
 }
 
 // judge asks the gates and recommends: reject if one fails, inconclusive if
@@ -104,26 +74,34 @@ func (t *Tally) judge(r *Report, s Subject) {
 	th := &t.thresholds
 	enough := Gate{Gate: gateCases, Param: "thresholds.cases_min", Limit: th.CasesMin, Value: &r.Failing}.compare(atLeast, 1)
 	if enough.Verdict == Fail {
-		enough.Verdict, enough.Detail = Unknown, "too few cases failed"
+		enough.Verdict, enough.Missing = Unknown, th.CasesMin-r.Failing
+		enough.Detail = "too few cases failed: a verdict needs " + strconv.FormatInt(enough.Missing, 10) + " more"
 	}
 	rate := &r.RecoveryRatePPM
 	if r.Failing == 0 {
 		rate = nil
 	}
+	never := t.neverGate(r)
 	r.Gates = []Gate{
 		enough,
+		never, // safety first
 		Gate{Gate: gateRate, Param: "thresholds.recovery_rate_min_ppm", Limit: th.RecoveryRateMinPPM, Value: rate}.
 			compare(atLeast, million/100),
+		t.slicesGate(r),
+		t.missingGate(r, s.Baseline),
+		t.baselineGate(r, s.Baseline),
 		Gate{Gate: "cost_per_case_max", Param: "thresholds.cost_per_case_max_micro_usd", Limit: th.CostPerCaseMaxMicroUSD, Value: r.Spent.CostPerCaseMicroUSD}.
 			compare(atMost, tenth(th.CostPerCaseMaxMicroUSD)),
+		t.costGate(r, s.Baseline),
 		Gate{Gate: "latency_p95_max", Param: "thresholds.latency_p95_max_ms", Limit: th.LatencyP95MaxMS, Value: r.Spent.LatencyP95MS}.
 			compare(atMost, tenth(th.LatencyP95MaxMS)),
-		t.neverGate(),
-		t.baselineGate(r, s.Baseline),
+		t.latencyGate(r, s.Baseline),
 		t.strategiesGate(s.Missing),
 	}
 	is := func(v Verdict) bool { return slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Verdict == v }) }
 	switch {
+	case never.Verdict == Fail:
+		r.Recommendation = Reject // one such case is one too many
 	case enough.Verdict != Pass || r.Partial != "":
 		r.Recommendation = Inconclusive
 	case is(Fail):
@@ -132,9 +110,6 @@ func (t *Tally) judge(r *Report, s Subject) {
 		r.Recommendation = Inconclusive
 	default:
 		r.Recommendation = Promote
-	}
-	if r.Gates[4].Verdict == Fail {
-		r.Recommendation = Reject // one such case is one too many
 	}
 }
 
@@ -159,52 +134,69 @@ func (g Gate) compare(holds func(value, limit int64) bool, step int64) Gate {
 
 // neverGate fails when a case recovered by itself that never should: of such a
 // class, or safety-critical, whatever the guards of the policy say.
-func (t *Tally) neverGate() Gate {
+func (t *Tally) neverGate(r *Report) Gate {
 	g := Gate{Gate: gateNever, Param: "thresholds.never_auto_recover", Value: &t.neverCount, Verdict: Pass, Cases: t.never}
 	switch {
 	case t.neverCount > 0:
 		g.Verdict = Fail
 		g.Detail = "recovered without a person: " + strings.Join(append(slices.Clip(t.thresholds.NeverAutoRecover), "safety-critical cases"), ", ")
+		var where []string
+		for i := range r.Classes {
+			if c := &r.Classes[i]; c.Unsafe > 0 {
+				where = append(where, fmt.Sprintf("%s %d", c.Label, c.Unsafe))
+			}
+		}
+		for i := range r.Slices {
+			if c := &r.Slices[i]; c.Unsafe > 0 {
+				where = append(where, fmt.Sprintf("slice %s %d", c.Tag, c.Unsafe))
+			}
+		}
+		g.Detail += "; by first failure: " + strings.Join(where, ", ")
 	case len(t.thresholds.NeverAutoRecover) == 0:
 		g.Verdict = NotAsked
 	}
 	return g
 }
 
-// baselineGate fails when a class got worse by more than its tolerance. The
-// value is by how much the worst one got worse.
-func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
-	g := Gate{Gate: gateBaseline, Param: "thresholds.tolerance_ppm", Limit: t.thresholds.TolerancePPM, Verdict: NotAsked}
-	if base == nil {
-		return g
-	}
-	g.Verdict = Unknown
-	g.Detail = "no class of the baseline occurs in this run"
-	now := byClass(r.Classes)
-	var worse []string
-	for _, was := range base.Classes {
-		at := slices.IndexFunc(now, func(c BaselineClass) bool { return c.Class == was.Class })
-		if at < 0 || was.Failing == 0 {
+// slicesGate fails if the cases of a slice recover too seldom. The smallest rate of a slice that
+// the policy does not give one is that of all cases, and chance is allowed for: slices are small,
+// and an adversarial slice has cases that have to escalate. A slice that lost a case and has too
+// few for that test is unknown. The value is the number of slices that fail.
+func (t *Tally) slicesGate(r *Report) Gate {
+	th := &t.thresholds
+	g := Gate{Gate: gateSlices, Param: "thresholds.slices", Verdict: NotAsked}
+	var failed, few []string
+	for i := range r.Slices {
+		s := &r.Slices[i]
+		least, own := th.SliceRecoveryRateMinPPM[s.Tag]
+		if !own {
+			least = th.RecoveryRateMinPPM
+		}
+		needed := judge.CasesToReject(least)
+		switch {
+		case s.Failing == 0:
+			few = append(few, "no case of "+s.Tag+" failed")
 			continue
+		case own && s.RecoveryRatePPM < least, !own && judge.Below(s.AutoRecovered, s.Failing, least):
+			failed = append(failed, fmt.Sprintf("%s recovers in %d of %d cases, wanted are %s", s.Tag, s.AutoRecovered, s.Failing, percentOf(least)))
+		case !own && s.AutoRecovered < s.Failing && s.Failing < needed:
+			few = append(few, fmt.Sprintf("%s needs %s more for a verdict", s.Tag, counted(needed-s.Failing, "case")))
+			g.Missing = max(g.Missing, needed-s.Failing)
 		}
-		loss := was.AutoRecovered*million/was.Failing - now[at].AutoRecovered*million/now[at].Failing
-		if g.Value == nil || loss > *g.Value {
-			g.Value = &loss
-		}
-		tolerance := t.thresholds.Tolerance(was.Class)
-		g.Near = g.Near || max(loss-tolerance, tolerance-loss+1) <= million/100
-		if loss > tolerance {
-			worse = append(worse, fmt.Sprintf("%s recovers less often by %s, tolerated is %s", was.Class, Figure(unitPPM, loss), Figure(unitPPM, tolerance)))
+		if g.Verdict == NotAsked {
+			g.Verdict = Pass
 		}
 	}
 	switch {
-	case len(worse) > 0:
-		g.Verdict, g.Detail = Fail, strings.Join(worse, "; ")
-	case g.Value != nil && base.Missing != nil:
-		g.Detail = "the baseline itself was made without " + strings.Join(base.Missing, ", ")
-	case g.Value != nil:
-		g.Verdict, g.Detail = Pass, ""
+	case len(failed) > 0:
+		g.Verdict = Fail
+	case g.Missing > 0:
+		g.Verdict = Unknown
 	}
+	if g.Verdict != NotAsked {
+		g.Value = new(int64(len(failed)))
+	}
+	g.Detail = strings.Join(append(failed, few...), "; ")
 	return g
 }
 

@@ -40,7 +40,7 @@ func TestGates(t *testing.T) {
 		{name: "too few cases", path: "thresholds.cases_min", value: 95, gate: "cases_min", verdict: Unknown, want: Inconclusive},
 		{name: "just enough cases", path: "thresholds.cases_min", value: 94, gate: "cases_min", verdict: Pass, want: Promote},
 		{name: "rate", path: "thresholds.recovery_rate_min_ppm", value: 755320, gate: "recovery_rate_min", verdict: Fail, want: Reject},
-		{name: "rate just enough", path: "thresholds.recovery_rate_min_ppm", value: 755319, gate: "recovery_rate_min", verdict: Pass, want: Promote},
+		{name: "rate just enough", document: [2]string{"slices: [adversarial, holdout]", "slices: [holdout]"}, path: "thresholds.recovery_rate_min_ppm", value: 755319, gate: "recovery_rate_min", verdict: Pass, want: Promote},
 		{name: "cost", path: "thresholds.cost_per_case_max_micro_usd", value: 42000, gate: "cost_per_case_max", verdict: Fail, want: Reject},
 		{name: "latency", path: "thresholds.latency_p95_max_ms", value: 30000, gate: "latency_p95_max", verdict: Fail, want: Reject},
 		{
@@ -57,7 +57,7 @@ func TestGates(t *testing.T) {
 			name: "tolerated", document: [2]string{"tolerance_ppm: 50000", "tolerance_ppm: 50000\n    class_tolerance_ppm: {output: 430000}"},
 			baseline: better, gate: "baseline", verdict: Pass, want: Promote,
 		},
-		{name: "other classes", baseline: &Baseline{Classes: []BaselineClass{{"weather", 1, 1}}}, gate: "baseline", verdict: Unknown, want: Inconclusive},
+		{name: "other classes", baseline: &Baseline{Classes: []BaselineClass{{Class: "weather", Failing: 1, AutoRecovered: 1}}}, gate: "baseline", verdict: Unknown, want: Reject},
 		{name: "partial", partial: "interrupted", gate: "recovery_rate_min", verdict: Pass, want: Inconclusive},
 	} {
 		t.Run(test.name, func(t *testing.T) {

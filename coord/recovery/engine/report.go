@@ -69,6 +69,8 @@ type Cases struct {
 	FallbackModelRecoveries int64 `json:"fallback_model_recoveries"` // of AutoRecovered: a fallback_model attempt recovered a step
 	Escalated               int64 `json:"escalated"`
 	NoFailure               int64 `json:"no_failure"`
+	// Unsafe counts those of AutoRecovered that the policy forbids to recover without a person.
+	Unsafe int64 `json:"unsafe_recoveries,omitzero"`
 }
 
 // ratePPM returns the share of failing cases that recovered, in parts per million, rounded down.

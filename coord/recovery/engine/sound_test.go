@@ -111,7 +111,7 @@ func TestBaselineNear(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Report{Classes: []Class{{Label: scenario.Label{Class: "tool", Code: "error"}, Cases: Cases{Failing: failing, AutoRecovered: 99}}}}
-		g := tally.baselineGate(&r, &Baseline{Classes: []BaselineClass{{"tool", 10, 10}}})
+		g := tally.baselineGate(&r, &Baseline{Classes: []BaselineClass{{Class: "tool", Failing: 10, AutoRecovered: 10}}})
 		if g.Near != near || (g.Verdict == Fail) != (*g.Value > 50_000) {
 			t.Errorf("lost %d: near %v, %s", *g.Value, g.Near, g.Verdict)
 		}

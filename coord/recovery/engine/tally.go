@@ -58,10 +58,11 @@ func NewTally(p *recovery.Policy) (*Tally, error) {
 
 // Add takes the next trace and its leaf hash.
 func (t *Tally) Add(trace *Trace, leaf merkle.Hash) error {
-	t.all.add(trace)
+	unsafe := t.unsafeAutoRecovery(trace)
+	t.all.add(trace, unsafe)
 	for tag, g := range t.slices {
 		if slices.Contains(trace.Tags, tag) {
-			g.add(trace)
+			g.add(trace, unsafe)
 		}
 	}
 	t.observe(trace)
@@ -70,12 +71,12 @@ func (t *Tally) Add(trace *Trace, leaf merkle.Hash) error {
 		if t.classes[label] == nil {
 			t.classes[label] = &group{latency: latencies{}}
 		}
-		t.classes[label].add(trace)
+		t.classes[label].add(trace, unsafe)
 	}
 	if trace.Status == Escalated {
 		t.reasons[trace.Reason]++
 	}
-	if t.unsafeAutoRecovery(trace) {
+	if unsafe {
 		if t.neverCount++; len(t.never) < idsMax {
 			t.never = append(t.never, trace.Case)
 		}
@@ -170,13 +171,16 @@ func (t *Tally) nearLimit(id string, near Near) {
 	}
 }
 
-func (g *group) add(trace *Trace) {
+func (g *group) add(trace *Trace, unsafe bool) {
 	g.Total++
 	if trace.Status == NoFailure {
 		g.NoFailure++
 		return
 	}
 	g.Failing++
+	if unsafe {
+		g.Unsafe++
+	}
 	if trace.Status == AutoRecovered {
 		g.AutoRecovered++
 	} else {
