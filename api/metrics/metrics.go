@@ -171,8 +171,8 @@ func (m *Metrics) Commit(c ledger.Commit) {
 	m.histogram("arl_commit_entries").Observe(float64(len(c.Entries)))
 }
 
-// Opened counts the repairs of the log at its opening.
-func (m *Metrics) Opened(l *ledger.Log) {
+// opened counts the repairs of the log at its opening.
+func (m *Metrics) opened(l *ledger.Log) {
 	if l.SnapshotDamage() != nil {
 		m.counter("arl_snapshots_damaged_total").Inc()
 	}

@@ -28,6 +28,7 @@ func (m *Metrics) Ledger(l *ledger.Log, c *coordinator.Replica, now func() time.
 		emit("arl_leases_lost_total", float64(lost))
 	})
 	if first {
+		m.opened(l)
 		c.Watch(m.follower.take)
 	}
 }

@@ -132,10 +132,10 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 			return errors.Join(err, n.Log.Close(), e.listener.Close())
 		}
 	}
-	counts.Opened(n.Log)
 	counts.Disk(n.Database(), o.reserveBytes())
 	counts.Anchor(n.Anchor, n.Log, n.Origin)
 	counts.Build(version, thisBuild().Revision)
+	counts.Ledger(n.Log, n.Replica, time.Now) // before the coordinator writes
 	e.alive.Start(n)
 	if o.acceptNoCoordinator {
 		logger.Warn("NOTHING IS DECIDED: enrol a key for the coordinator and start again without --accept-no-coordinator")
