@@ -299,7 +299,7 @@ func recordCases() []kitCase {
 		{"record/state", []string{"REC-2"}, "a record with another state", func(l *play) {
 			_, incident, _ := l.undone()
 			r := l.record(incident)
-			r.State = "PARTIAL"
+			r.State = entry.IncidentPartial
 			l.refuses(l.name("coordinator"), r, entry.StateConflict, entry.ScopeMismatch)
 		}},
 		{"record/tally", []string{"REC-1"}, "a record with another tally", func(l *play) {

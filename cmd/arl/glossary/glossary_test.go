@@ -85,7 +85,7 @@ func TestEveryWordIsExplained(t *testing.T) {
 	wanted("coord/recovery/engine/gates.go", regexp.MustCompile(`(?:Gate: |\tgate\w+ += )"(\w+)"`))
 	wanted("coord/recovery/engine/execute.go", regexp.MustCompile(`(?m)^\tMode\w+ += "(\w+)"`))
 	wanted("api/client/agent/*.go", word("Status|EventKind"))
-	wanted("cmd/arl/doctor/doctor.go", regexp.MustCompile(`(?m)^\tstate\w+ += "(\w+)"`))
+	wanted("api/words/finding.go", regexp.MustCompile(`(?m)^\tFinding\w+ += "(\w+)"`))
 	wanted("api/incident.go", regexp.MustCompile(`json:"rule" enum:"(\w+),`))
 	for _, state := range entry.IncidentStates() {
 		if !known[string(state)] {
