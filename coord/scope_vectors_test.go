@@ -228,8 +228,8 @@ var scopeScenes = []struct {
 	}},
 }
 
-// randomScopes are incidents that random actions leave open. The draft has no tasks, so that nothing
-// here makes any.
+// randomScopes are incidents that random actions leave open. The draft has no tasks, so that
+// nothing here makes any.
 func randomScopes(t *testing.T) (list []*scopeVector) {
 	t.Helper()
 	generated := rapid.Custom(func(r *rapid.T) *world {

@@ -183,7 +183,8 @@ func checkOrder(a, b proven) error {
 }
 
 // right does steps 7 and 8 for an entry and, if it is a policy or agent entry,
-// takes it up into the chain. The signature of another entry is left. It reports false if a key or a link is missing.
+// takes it up into the chain. The signature of another entry is left. It reports false if a key or
+// a link is missing.
 func (j *judging) right(p proven) (signed bool, err error) {
 	fail := func(step Step, cause error) (bool, error) {
 		return false, &StepError{Step: step, What: entryName(p.Index), Cause: cause}

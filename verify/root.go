@@ -50,8 +50,8 @@ type Root struct {
 	Cosigner func(vkey string) (note.Verifier, error) `json:"-"`
 
 	// Signature checks the signatures of tree heads by Ed25519 keys, and those of
-	// entries, concurrently; nil is [Signature], whose verdict it must give. It is for who checks many of few
-	// keys, such as recoveryledger/ledger/keys.Verifier.
+	// entries, concurrently; nil is [Signature], whose verdict it must give. It is for who checks
+	// many of few keys, such as recoveryledger/ledger/keys.Verifier.
 	Signature func(key entry.PublicKey, message, sig []byte) error `json:"-"`
 }
 

@@ -32,7 +32,8 @@ type evidenceVector struct {
 	Want     *evidenceReport `json:"want,omitempty"`
 }
 
-// evidenceReport is what is known of a document that is not refused and does not convict the ledger.
+// evidenceReport is what is known of a document that is not refused and does not convict the
+// ledger.
 type evidenceReport struct {
 	Equivocations []verify.Equivocation `json:"equivocations"`
 	Missing       []verify.Step         `json:"missing"`

@@ -287,9 +287,9 @@ type Signer struct {
 	Sign      func(*entry.Entry) error
 }
 
-// Seal completes and signs entries as the next ones of the log, now. An entry that the rules would not admit is not returned: the error is
-// then a [*entry.Refusal], and nothing was sent. Seal does not change the state, but for
-// goroutines a call with several entries counts as a change of it.
+// Seal completes and signs entries as the next ones of the log, now. An entry that the rules would
+// not admit is not returned: the error is then a [*entry.Refusal], and nothing was sent. Seal does
+// not change the state, but for goroutines a call with several entries counts as a change of it.
 func (l *Log) Seal(bodies []entry.Body, by Signer) ([]*entry.Entry, error) {
 	state := l.State
 	var sealed []*entry.Entry

@@ -54,7 +54,8 @@ func (c *Client) Receipt(ctx context.Context, index uint64) (*verify.Receipt, er
 	return &receipt, nil
 }
 
-// COSE returns the receipt of the entry at index as a COSE receipt, verified, and in its usual form.
+// COSE returns the receipt of the entry at index as a COSE receipt, verified, and in its usual
+// form.
 func (c *Client) COSE(ctx context.Context, index uint64) ([]byte, *verify.Receipt, error) {
 	first, err := c.Receipt(ctx, index)
 	if err != nil {

@@ -161,8 +161,8 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// killedAt kills the agent when it sends an entry, before or after the log has the entry, and starts
-// it again.
+// killedAt kills the agent when it sends an entry, before or after the log has the entry, and
+// starts it again.
 func (p *play) killedAt(which func(*entry.Entry) bool, registered bool) {
 	hold, killed := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool

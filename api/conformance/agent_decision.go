@@ -178,8 +178,8 @@ func (p *play) replacePolicy() {
 	p.write(stage.Authority, &next)
 }
 
-// answered is a case in which the log holds a decision that a quorum did not approve. bob's approval
-// is another one than the rules admitted; nil leaves it.
+// answered is a case in which the log holds a decision that a quorum did not approve. bob's
+// approval is another one than the rules admitted; nil leaves it.
 func answered(name, about string, ids []string, forged func(p *play, a *entry.Approval) entry.Principal) agentCase {
 	return agentCase{name: "approval/" + name, ids: ids, about: about, play: func(p *play) {
 		p.mailed()
@@ -188,8 +188,8 @@ func answered(name, about string, ids []string, forged func(p *play, a *entry.Ap
 	}}
 }
 
-// secondly has ann approve, and the log hold another approval in the place of bob's. The agent obeys
-// nothing.
+// secondly has ann approve, and the log hold another approval in the place of bob's. The agent
+// obeys nothing.
 func (p *play) secondly(by entry.Principal, other *entry.Approval) {
 	p.approve(stage.Ann)
 	right, err := p.stage.Seal(stage.Bob, p.approval())

@@ -152,8 +152,8 @@ func (p *play) approved() {
 	}
 }
 
-// amended has the agent report that its failure began with an earlier execution, and the coordinator
-// amend.
+// amended has the agent report that its failure began with an earlier execution, and the
+// coordinator amend.
 func (p *play) amended() {
 	again := p.signalOf(charge)
 	again.Since = second

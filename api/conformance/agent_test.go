@@ -73,8 +73,8 @@ func TestAgentFaults(t *testing.T) {
 	}
 }
 
-// TestNaiveAgent: an agent that believes what it reads fails where a decision is forged, a bundle is
-// changed, and a crash takes its memory.
+// TestNaiveAgent: an agent that believes what it reads fails where a decision is forged, a bundle
+// is changed, and a crash takes its memory.
 func TestNaiveAgent(t *testing.T) {
 	t.Parallel()
 	r := kit(t, "naive", func(a *conformance.Agent) { a.NoWork, a.Limit = true, 2*time.Second })

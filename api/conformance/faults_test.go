@@ -17,8 +17,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// agentFault is a mistake of an agent: what it changes of ours, the cases that it is tried on, and the
-// statement that a failure names.
+// agentFault is a mistake of an agent: what it changes of ours, the cases that it is tried on, and
+// the statement that a failure names.
 type agentFault struct {
 	cases, statement string
 	change           func(t *target, c *agent.Config)

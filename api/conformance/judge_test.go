@@ -59,7 +59,8 @@ type verdict struct {
 	Unsupported string         `json:"unsupported,omitempty"`
 }
 
-// judgeAll is a verifier made of verify/bundle, ledger/entry and merkle, which behaves as it is told.
+// judgeAll is a verifier made of verify/bundle, ledger/entry and merkle, which behaves as it is
+// told.
 func judgeAll(behavior string) {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 8<<20)

@@ -134,7 +134,8 @@ func submission(name string, vector object) (body []byte, refused bool, err erro
 }
 
 // submit posts an envelope, and says what is wrong with the answer: nothing, if it is the problem.
-// Where the ledger puts the envelope off, the kit sends it again after the time that the ledger asks for.
+// Where the ledger puts the envelope off, the kit sends it again after the time that the ledger
+// asks for.
 func (l *Ledger) submit(ctx context.Context, client *http.Client, body []byte, want string) (wrong string, answered bool) {
 	for range admission.MaxTries - 1 {
 		var asked time.Duration
@@ -147,8 +148,8 @@ func (l *Ledger) submit(ctx context.Context, client *http.Client, body []byte, w
 	return wrong, answered
 }
 
-// submitOnce is submit without a second try. asked is how long the ledger asks the kit to wait; 0: it
-// does not.
+// submitOnce is submit without a second try. asked is how long the ledger asks the kit to wait; 0:
+// it does not.
 func (l *Ledger) submitOnce(ctx context.Context, client *http.Client, body []byte, want string) (wrong string, asked time.Duration, answered bool) {
 	ctx, cancel := context.WithTimeout(ctx, l.Limit)
 	defer cancel()

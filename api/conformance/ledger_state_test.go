@@ -128,7 +128,8 @@ var ledgerFaults = map[string]ledgerFault{
 	})},
 }
 
-// TestLedgerStateFaults: each of the mistakes of a ledger is caught, by a case that names the statement.
+// TestLedgerStateFaults: each of the mistakes of a ledger is caught, by a case that names the
+// statement.
 func TestLedgerStateFaults(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(ledgerFaults))

@@ -17,8 +17,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// refusing is the edge of a ledger: it answers what REG-1 refuses, by our decoder. TestConformanceLedger
-// of cmd/arl runs the kit against arl serve.
+// refusing is the edge of a ledger: it answers what REG-1 refuses, by our decoder.
+// TestConformanceLedger of cmd/arl runs the kit against arl serve.
 func refusing(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 4<<20))
 	if err == nil {
@@ -53,7 +53,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestLedgerFaults: each mistake at the edge of a ledger fails a case, which says what came instead.
+// TestLedgerFaults: each mistake at the edge of a ledger fails a case, which says what came
+// instead.
 func TestLedgerFaults(t *testing.T) {
 	// altered answers as the ledger does, after a change of the answer.
 	altered := func(change func(r *httptest.ResponseRecorder)) http.HandlerFunc {

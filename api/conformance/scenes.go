@@ -94,8 +94,8 @@ func (p *play) charged() {
 	p.fails(charge)
 }
 
-// pipeline is a longer scene: what the source read was wrong; the agent drafted from it, charged and
-// planned more; the writer went on from the charge.
+// pipeline is a longer scene: what the source read was wrong; the agent drafted from it, charged
+// and planned more; the writer went on from the charge.
 func (p *play) pipeline() {
 	p.write(stage.Agent, &entry.Checkpoint{Checkpoint: "c0", Digest: stateDigest})
 	p.did(read, entry.EffectNone)
@@ -224,8 +224,8 @@ func (p *play) undeclared(e *Effect) string {
 	return fmt.Sprintf("%s of %s before an entry in the log says that it was started", e.Do, e.of())
 }
 
-// invariants are what holds in every case: log before act, one effect at most, and one payload under
-// an id.
+// invariants are what holds in every case: log before act, one effect at most, and one payload
+// under an id.
 func (p *play) invariants() {
 	if p.err != nil {
 		return

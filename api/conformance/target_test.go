@@ -223,8 +223,8 @@ func (t *target) works(ctx context.Context, in io.Reader) {
 	}
 }
 
-// work logs an execution as started, carries it out, and logs how it ended. What may have been begun
-// before a crash is asked about.
+// work logs an execution as started, carries it out, and logs how it ended. What may have been
+// begun before a crash is asked about.
 func (t *target) work(ctx context.Context, k *task) error {
 	if t.order != nil {
 		_, _ = t.effect(ctx, map[string]any{"do": "run", "exec": entry.NewRef(t.name, k.Exec)}) // first

@@ -31,9 +31,9 @@ func (l *timed) Plan(ctx context.Context, incident uint64) ([]entry.Member, erro
 	return l.agent.Plan(ctx, incident)
 }
 
-// BenchmarkCall calls one tool of one server with an effect and one without, directly and through the
-// proxy, in turns. overhead-p50 is what the proxy adds to the median, without the time in which the
-// ledger registers the entry.
+// BenchmarkCall calls one tool of one server with an effect and one without, directly and through
+// the proxy, in turns. overhead-p50 is what the proxy adds to the median, without the time in which
+// the ledger registers the entry.
 func BenchmarkCall(b *testing.B) {
 	for _, tool := range []string{"mail", "get"} {
 		b.Run(tool, func(b *testing.B) {

@@ -67,8 +67,8 @@ func (s *session) readCall(request *jsonrpc.Request) (*calling, error) {
 	return c, nil
 }
 
-// prepare makes the record of a call, with all that a compensation needs and that is known before the
-// tool is reached. An error says that the tool is not called.
+// prepare makes the record of a call, with all that a compensation needs and that is known before
+// the tool is reached. An error says that the tool is not called.
 func (s *session) prepare(ctx context.Context, c *calling, seen int) (*call, error) {
 	s.learnTools(ctx)
 	s.mu.Lock()
@@ -155,8 +155,8 @@ func (p *Proxy) read(ctx context.Context, in asker, c *Call, vs values) (*result
 	return got, nil
 }
 
-// dispatch keeps a call in the journal, and has the ledger register that it starts. A nil error is the
-// permission to reach the tool.
+// dispatch keeps a call in the journal, and has the ledger register that it starts. A nil error is
+// the permission to reach the tool.
 func (s *session) dispatch(ctx context.Context, k *call) error {
 	p := s.p
 	e, err := p.sign(p.body(&k.record, entry.Started))

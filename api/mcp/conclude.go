@@ -73,8 +73,8 @@ func readResponse(response *jsonrpc.Response) (*result, error) {
 	return readResult(jsontext.Value(response.Result))
 }
 
-// keep returns the values that the compensation of a call needs, with those of the result; nil if the
-// result adds none.
+// keep returns the values that the compensation of a call needs, with those of the result; nil if
+// the result adds none.
 func (p *Proxy) keep(k *call, value jsontext.Value) values {
 	if k.Undo == nil {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// TestServerFaults has a server hang, die, answer with too much and answer nonsense: each call has a
-// clear outcome for the client, and an end in the log.
+// TestServerFaults has a server hang, die, answer with too much and answer nonsense: each call has
+// a clear outcome for the client, and an end in the log.
 func TestServerFaults(t *testing.T) {
 	for _, c := range []struct {
 		tool, tools string
@@ -81,8 +81,8 @@ func (w *world) only() (only entry.Ref) {
 	return only
 }
 
-// TestSecondAnswer has a server answer twice, and a request that nobody made: the first answer counts,
-// and the session goes on.
+// TestSecondAnswer has a server answer twice, and a request that nobody made: the first answer
+// counts, and the session goes on.
 func TestSecondAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -187,8 +187,8 @@ func (a *away) Plan(ctx context.Context, incident uint64) ([]entry.Member, error
 	return a.agent.Plan(ctx, incident)
 }
 
-// TestLedgerAway: no call reaches the server while the ledger does not answer, and the client is told.
-// What the log lacks is sent later.
+// TestLedgerAway: no call reaches the server while the ledger does not answer, and the client is
+// told. What the log lacks is sent later.
 func TestLedgerAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

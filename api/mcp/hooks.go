@@ -13,9 +13,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Hooks returns what undoes calls: Drain waits for the end of a call, Compensate makes the call that
-// undoes another one, and Probe asks the probe of that call's tool. A compensation runs again with
-// the same key where its tool is idempotent.
+// Hooks returns what undoes calls: Drain waits for the end of a call, Compensate makes the call
+// that undoes another one, and Probe asks the probe of that call's tool. A compensation runs again
+// with the same key where its tool is idempotent.
 func (p *Proxy) Hooks() agent.Hooks {
 	return agent.Hooks{Drain: p.drain, Compensate: p.compensate, Probe: p.probe, Repeatable: p.repeatable}
 }
@@ -114,8 +114,8 @@ func (p *Proxy) undoing(k *call, key string) (map[string]any, *agent.Report) {
 	return arguments, nil
 }
 
-// place returns the session of the server in which a call is undone: that in which the call was made,
-// if it goes on, otherwise the proxy's own.
+// place returns the session of the server in which a call is undone: that in which the call was
+// made, if it goes on, otherwise the proxy's own.
 func (p *Proxy) place(ctx context.Context, k *call) (asker, error) {
 	if s := k.session; s != nil {
 		s.mu.Lock()

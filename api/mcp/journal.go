@@ -62,8 +62,8 @@ func (r *record) merge(later *record) {
 	r.Outbox = later.Outbox
 }
 
-// kept reports whether the record is still of use: the log lacks entries of the call, or the call may
-// have to be undone.
+// kept reports whether the record is still of use: the log lacks entries of the call, or the call
+// may have to be undone.
 func (r *record) kept() bool {
 	return r.Progress == "" || len(r.Outbox) > 0 || r.Effect == entry.EffectCompensable && r.Progress != entry.Cancelled
 }
@@ -87,8 +87,8 @@ type journal struct {
 	failed error // nothing is written after it
 }
 
-// openJournal reads the journal of a directory, drops what is of no more use, and opens the file for
-// what comes. A last line that was torn by a crash counts as never written.
+// openJournal reads the journal of a directory, drops what is of no more use, and opens the file
+// for what comes. A last line that was torn by a crash counts as never written.
 func openJournal(dir string) (*journal, []*record, error) {
 	path := filepath.Join(dir, journalFile)
 	records, err := readJournal(path)
@@ -195,9 +195,9 @@ func parseLine(line []byte) (*record, error) {
 	return r, nil
 }
 
-// write adds a line, which the file has also after the end of this process. [journal.sync] puts it on
-// stable storage. After an error the journal takes nothing more, since the contents of the file are not
-// known then. In memory the record has no values afterwards, only the place of the line.
+// write adds a line, which the file has also after the end of this process. [journal.sync] puts it
+// on stable storage. After an error the journal takes nothing more, since the contents of the file
+// are not known then. In memory the record has no values afterwards, only the place of the line.
 func (j *journal) write(r *record) error {
 	if j.failed != nil {
 		return j.failed

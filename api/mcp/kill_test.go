@@ -29,7 +29,8 @@ import (
 )
 
 // proxyVariable has, in the environment of a child process that is a proxy: the ledger's URL, the
-// directory of state, root and key, the server's directory, and after how many steps it kills itself.
+// directory of state, root and key, the server's directory, and after how many steps it kills
+// itself.
 const proxyVariable = "ARL_MCP_PROXY"
 
 // killedFile declares the tools so that every call and every compensation can be found out.
@@ -173,9 +174,9 @@ func childMain(args []string) error {
 	return proxy.Serve(ctx, connection)
 }
 
-// TestChaosKill kills the proxy with SIGKILL at each thing that it does: at entries, at notes of the
-// runtime, and around hooks. Another process goes on. In the end the files are as before, and nothing
-// was undone twice.
+// TestChaosKill kills the proxy with SIGKILL at each thing that it does: at entries, at notes of
+// the runtime, and around hooks. Another process goes on. In the end the files are as before, and
+// nothing was undone twice.
 func TestChaosKill(t *testing.T) {
 	every := budget.Budget{Short: 23, Usual: 7, Chaos: 1}.Now()
 	points := 0
@@ -297,8 +298,8 @@ func ended(session *sdk.ClientSession) <-chan struct{} {
 	return dead
 }
 
-// signalFirst waits until every execution in the log has ended, and signals the first one. It returns
-// the incident; 0: no execution is there to signal, or the process has died.
+// signalFirst waits until every execution in the log has ended, and signals the first one. It
+// returns the incident; 0: no execution is there to signal, or the process has died.
 func (w *world) signalFirst(dead <-chan struct{}) uint64 {
 	w.tb.Helper()
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(2 * time.Millisecond) {

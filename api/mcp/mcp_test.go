@@ -8,8 +8,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// TestRollback has a client change notes, and a rollback bring them back: one that was there, and one
-// that was not. What the client had read before is what the changes rest on.
+// TestRollback has a client change notes, and a rollback bring them back: one that was there, and
+// one that was not. What the client had read before is what the changes rest on.
 func TestRollback(t *testing.T) {
 	w := newWorld(t)
 	l := w.begin(w.config(notesFile), nil)

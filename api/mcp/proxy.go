@@ -11,8 +11,8 @@
 //	client ◀── result ─────────┘     6 answers, and sends the last entry in the background
 //
 // [Proxy.Hooks] undoes what a proven decision tells the agent to undo: package
-// [recoveryledger/api/client/agent] verifies the decision, keeps what was begun through crashes, and
-// calls the hooks in order. All other messages pass through unchanged.
+// [recoveryledger/api/client/agent] verifies the decision, keeps what was begun through crashes,
+// and calls the hooks in order. All other messages pass through unchanged.
 package mcp
 
 import (
@@ -107,8 +107,8 @@ func New(c *Config) (*Proxy, error) {
 	return p, nil
 }
 
-// Run ends the calls that an earlier process left, and sends what the log lacks, until ctx ends. The
-// error is that of the journal.
+// Run ends the calls that an earlier process left, and sends what the log lacks, until ctx ends.
+// The error is that of the journal.
 func (p *Proxy) Run(ctx context.Context) error {
 	for _, k := range p.open() {
 		if k.session == nil {
@@ -189,8 +189,8 @@ func (p *Proxy) finish(k *call, progress entry.Progress, found values) error {
 	return nil
 }
 
-// sync puts what the journal has of a call on stable storage, where the call has an effect. The caller
-// has no lock.
+// sync puts what the journal has of a call on stable storage, where the call has an effect. The
+// caller has no lock.
 func (p *Proxy) sync(k *call) error {
 	if k.Effect == entry.EffectNone {
 		return nil

@@ -10,12 +10,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// versionHeader names the version of the protocol that initialize has agreed on. Every later request
-// of a session carries it.
+// versionHeader names the version of the protocol that initialize has agreed on. Every later
+// request of a session carries it.
 const versionHeader = "Mcp-Protocol-Version"
 
-// versioned adds the version of the protocol to requests that lack it: the SDK adds the version only
-// for a client of its own.
+// versioned adds the version of the protocol to requests that lack it: the SDK adds the version
+// only for a client of its own.
 type versioned struct {
 	mu      sync.Mutex
 	version string // that the client asked for in initialize. Guarded by mu

@@ -25,7 +25,8 @@ type message struct {
 	Error   any             `json:"error,omitempty"`
 }
 
-// noteServer is an MCP server for tests, written without the SDK, so that it can do what no server may.
+// noteServer is an MCP server for tests, written without the SDK, so that it can do what no server
+// may.
 type noteServer struct {
 	dir   string
 	out   *bufio.Writer

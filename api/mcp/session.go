@@ -152,8 +152,8 @@ func (s *session) fromClient(ctx context.Context, calls *sync.WaitGroup) error {
 	}
 }
 
-// unsent answers a request that did not reach the server. That a server is gone is noticed where it is
-// read.
+// unsent answers a request that did not reach the server. That a server is gone is noticed where it
+// is read.
 func (s *session) unsent(ctx context.Context, message jsonrpc.Message, err error) {
 	request, is := message.(*jsonrpc.Request)
 	if !is || !request.IsCall() {
@@ -202,7 +202,8 @@ func (s *session) take(ctx context.Context, request *jsonrpc.Request, calls *syn
 	return false
 }
 
-// cancel takes up that the client wants no answer any more, and reports whether the server is to know.
+// cancel takes up that the client wants no answer any more, and reports whether the server is to
+// know.
 func (s *session) cancel(notice *jsonrpc.Request) bool {
 	var params struct {
 		RequestID any `json:"requestId"`
@@ -412,8 +413,8 @@ func (s *session) parents(seen int) []entry.Parent {
 	return parents
 }
 
-// forget takes the members of an incident from what later calls rest on, and returns them with their
-// tools.
+// forget takes the members of an incident from what later calls rest on, and returns them with
+// their tools.
 func (s *session) forget(members []entry.Member) (undone []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

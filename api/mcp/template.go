@@ -179,8 +179,8 @@ func index(token string) int {
 }
 
 // fill replaces the templates in a value. A text that is one template becomes the value itself; a
-// template within a text becomes text. The error is a [*MissingError], or says that a value within a
-// text is a list or an object.
+// template within a text becomes text. The error is a [*MissingError], or says that a value within
+// a text is a list or an object.
 func (vs values) fill(v any) (any, error) {
 	switch v := v.(type) {
 	case string:

@@ -39,7 +39,8 @@ type Tool struct {
 	Before *Call `json:"before,omitzero"`
 	// Compensation lists calls that undo a call. The first one whose When holds is made.
 	Compensation []Compensation `json:"compensation,omitzero"`
-	// Probe is a call of a tool without effect that tells whether a call of this tool had its effect.
+	// Probe is a call of a tool without effect that tells whether a call of this tool had its
+	// effect.
 	Probe *ToolProbe `json:"probe,omitzero"`
 }
 
@@ -249,7 +250,8 @@ func (t *Tools) of(name string) *Tool {
 // trusts reports whether the hints of the server count.
 func (t *Tools) trusts() bool { return t == nil || t.TrustAnnotations == nil || *t.TrustAnnotations }
 
-// hints are the annotations of a tool that the proxy reads. A nil pointer is a hint that is not there.
+// hints are the annotations of a tool that the proxy reads. A nil pointer is a hint that is not
+// there.
 type hints struct {
 	ReadOnly    *bool `json:"readOnlyHint"`
 	Destructive *bool `json:"destructiveHint"`
@@ -273,7 +275,8 @@ func (h *hints) effect() entry.Effect {
 	return entry.EffectIrrevocable
 }
 
-// stricter joins hints of one tool that a server gave at two times: the one that allows less counts.
+// stricter joins hints of one tool that a server gave at two times: the one that allows less
+// counts.
 func (h *hints) stricter(other *hints) *hints {
 	if h == nil || other == nil {
 		return nil

@@ -13,10 +13,10 @@ import (
 	"recoveryledger/ledger/process"
 )
 
-// Command returns what starts a server as a program for each session, without a shell. The program has
-// a process group of its own, which ends with the session. Held is a file that the program and its
-// children have open as descriptor 3: if it is locked, its lock tells whether they still run after this
-// process was killed. nil: there is none.
+// Command returns what starts a server as a program for each session, without a shell. The program
+// has a process group of its own, which ends with the session. Held is a file that the program and
+// its children have open as descriptor 3: if it is locked, its lock tells whether they still run
+// after this process was killed. nil: there is none.
 func Command(argv []string, stderr io.Writer, held *os.File) func() sdk.Transport {
 	return func() sdk.Transport {
 		cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...) // the session ends it

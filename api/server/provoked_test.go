@@ -34,7 +34,8 @@ var elsewhere = map[string]string{
 	"arl_snapshots_damaged_total":  "../../cmd/arl/damage_process_test.go",
 }
 
-// provoked takes the names of metrics, and the series of invariants, that have a value other than 0.
+// provoked takes the names of metrics, and the series of invariants, that have a value other than
+// 0.
 type provoked map[string]bool
 
 // read reads the metrics of a node.
@@ -208,8 +209,8 @@ func provokeIndex(t *testing.T, seen provoked) {
 	seen.read(c.node)
 }
 
-// provokeProcess has a ledger on a real disk, whose anchor is older than the log, and whose clock is
-// ahead of the machine's.
+// provokeProcess has a ledger on a real disk, whose anchor is older than the log, and whose clock
+// is ahead of the machine's.
 func provokeProcess(t *testing.T, seen provoked) {
 	t.Helper()
 	dir := t.TempDir()

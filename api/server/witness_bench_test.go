@@ -42,10 +42,10 @@ func (n *node) latencies(b *testing.B, count int) (took []time.Duration) {
 	return took
 }
 
-// BenchmarkReceiptsWithWitnesses measures receipts of a ledger whose policy names three witnesses, of
-// which one hangs, against those of one without witnesses, in turn in one run (target: p99 within a
-// tenth): as arl serve does it, a round a second, and with one round after the other. Ledger,
-// witnesses and submitters share processors and disk.
+// BenchmarkReceiptsWithWitnesses measures receipts of a ledger whose policy names three witnesses,
+// of which one hangs, against those of one without witnesses, in turn in one run (target: p99
+// within a tenth): as arl serve does it, a round a second, and with one round after the other.
+// Ledger, witnesses and submitters share processors and disk.
 func BenchmarkReceiptsWithWitnesses(b *testing.B) {
 	const turns, count = 12, 4000
 	for _, every := range []time.Duration{time.Second, 0} {

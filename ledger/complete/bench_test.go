@@ -26,8 +26,8 @@ func cpu(tb testing.TB) time.Duration {
 }
 
 // proofs measures what it takes to prove the list of a workflow, which is there, and the absence of
-// a revocation of an agent that no entry names (targets at 10^6 entries: 1 ms warm, 4 KiB beside the
-// entries).
+// a revocation of an agent that no entry names (targets at 10^6 entries: 1 ms warm, 4 KiB beside
+// the entries).
 func proofs(b *testing.B, x *Index, s *stream) {
 	b.Helper()
 	labels := map[entry.SubjectType][]entry.Label{entry.SubjectAgent: {"agent/revoke<"}}

@@ -192,8 +192,8 @@ func (e *QuorumError) Error() string {
 
 // Try asks the witnesses of a witness policy that is not in force yet once for
 // cosignatures on the newest head. Who has no URL cannot be asked, and counts as if it had
-// cosigned. The error is a [*QuorumError], a [*ConflictError] as of Push, or a [*verify.FormatError]
-// if the text is no witness policy.
+// cosigned. The error is a [*QuorumError], a [*ConflictError] as of Push, or a
+// [*verify.FormatError] if the text is no witness policy.
 func (r *Rounds) Try(ctx context.Context, policy string) error {
 	q, err := r.cfg.Root().Quorum(policy)
 	newest := r.cfg.Source.Newest()

@@ -196,8 +196,8 @@ func TestWitnessesOfTwoKindsAmongOthers(t *testing.T) {
 	close(released)
 }
 
-// witnessedProof has torchwood read a .tlog-proof with cosignatures under the policy: the proof is of
-// this leaf, and its tree head has the quorum.
+// witnessedProof has torchwood read a .tlog-proof with cosignatures under the policy: the proof is
+// of this leaf, and its tree head has the quorum.
 func witnessedProof(t *testing.T, receipt verify.Receipt, policy torchwood.Policy) {
 	t.Helper()
 	text, err := receipt.TLogProof()

@@ -1,6 +1,6 @@
 // Package testlog is a ledger in memory that signs whatever it is given, a lie included. The tests
-// of verify and of verify/bundle make their receipts, heads and bundles with it. An Author makes the
-// entries that the tests of the fold put into a log.
+// of verify and of verify/bundle make their receipts, heads and bundles with it. An Author makes
+// the entries that the tests of the fold put into a log.
 //
 // The package is for tests alone. It lies in testdata so that the product cannot depend on it.
 package testlog

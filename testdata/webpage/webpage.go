@@ -1,5 +1,5 @@
-// Package webpage holds pages for people to the rules that all of them obey: a heading, labels, ids,
-// and nothing inline or from elsewhere, as their Content Security Policy wants.
+// Package webpage holds pages for people to the rules that all of them obey: a heading, labels,
+// ids, and nothing inline or from elsewhere, as their Content Security Policy wants.
 package webpage
 
 import (

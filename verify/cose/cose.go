@@ -163,8 +163,8 @@ func subjectOf(leaf []byte) (string, error) {
 	return string(e.Header.Iss) + "#" + e.Header.JTI, nil
 }
 
-// Open reads the COSE receipt of a leaf and checks it by a pinned root: the tree head, the proof, the
-// names, and the signature by a ledger key that the root has in force. It accepts exactly what
+// Open reads the COSE receipt of a leaf and checks it by a pinned root: the tree head, the proof,
+// the names, and the signature by a ledger key that the root has in force. It accepts exactly what
 // [Encode] makes. Whether the tree head continues one that was accepted before, and who signed the
 // entry, is for the caller, who gets the receipt in its usual form. The error is a
 // [*verify.FormatError] or a [*verify.StepError].

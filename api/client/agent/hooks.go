@@ -34,8 +34,8 @@ type Hooks struct {
 	// Idempotent are the hooks that may run again with the same call, to the same effect as
 	// once. For other hooks the agent asks Probe, or the call ends as unknown.
 	Idempotent []Hook
-	// Repeatable says of a call of another hook whether the hook may run again with the call, to the
-	// same effect as once. Nil: it may not.
+	// Repeatable says of a call of another hook whether the hook may run again with the call, to
+	// the same effect as once. Nil: it may not.
 	Repeatable func(c *Call) bool
 }
 

@@ -1,9 +1,9 @@
 // Package admission holds a ledger to what the Internet-Draft says of its state: which entry it
 // registers, which it refuses and why, and what its receipts and heads prove.
 //
-// The kit plays everybody who writes: agents, approvers, a monitor, an operator and the coordinator.
-// It folds the log by the rules of package coord, and checks each receipt. The rollback sets of
-// random graphs come from a computation of this package's own.
+// The kit plays everybody who writes: agents, approvers, a monitor, an operator and the
+// coordinator. It folds the log by the rules of package coord, and checks each receipt. The
+// rollback sets of random graphs come from a computation of this package's own.
 package admission
 
 import (

@@ -74,8 +74,8 @@ func (g *graph) set(seed int) []entry.Member {
 	return members
 }
 
-// scopeCases compare the rollback sets of random graphs with those of the kit: the ledger must admit
-// the kit's set, and refuse a smaller one.
+// scopeCases compare the rollback sets of random graphs with those of the kit: the ledger must
+// admit the kit's set, and refuse a smaller one.
 func scopeCases(count int) []kitCase {
 	var cases []kitCase
 	const each = 20 // graphs of a case

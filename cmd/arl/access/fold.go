@@ -165,8 +165,8 @@ func (f *Fold) Items(ctx context.Context, l *Log, indexes []uint64) ([]api.Item,
 	return items, nil
 }
 
-// Entries reads entries of the folded log, in the order of the log. Each entry has the leaf hash that
-// the fold has.
+// Entries reads entries of the folded log, in the order of the log. Each entry has the leaf hash
+// that the fold has.
 func (f *Fold) Entries(ctx context.Context, l *Log, indexes []uint64) (entries []entry.Registered, err error) {
 	for len(indexes) > 0 {
 		first := indexes[0] / merkle.TileWidth * merkle.TileWidth

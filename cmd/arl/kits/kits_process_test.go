@@ -122,8 +122,8 @@ func TestConformanceAgent(t *testing.T) {
 	}
 }
 
-// TestConformanceLedger holds arl serve to what a ledger refuses and registers, as docs/conformance.md
-// does: to few vectors and graphs, where the budget is not large.
+// TestConformanceLedger holds arl serve to what a ledger refuses and registers, as
+// docs/conformance.md does: to few vectors and graphs, where the budget is not large.
 func TestConformanceLedger(t *testing.T) {
 	t.Parallel()
 	dir, vectors := t.TempDir(), filepath.Join(program.Root(), "testdata", "vectors")

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestProgressInLines tells the progress of a step of 25 seconds to a stream that is no terminal: a line
-// every 10 seconds, and none of a short step.
+// TestProgressInLines tells the progress of a step of 25 seconds to a stream that is no terminal: a
+// line every 10 seconds, and none of a short step.
 func TestProgressInLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said bytes.Buffer
