@@ -95,6 +95,7 @@ ledger/durable ← ledger/export
 merkle ← ledger/backup ← cmd/arl/node
 ledger/durable ← ledger/backup
 cmd/arl/access ← cmd/arl/backups ← cmd/arl
+api/words ← cmd/arl/backups
 ledger/durable ← ledger/keys ← ledger/witness ← api/server
 verify ← ledger/witness
 verify ← ledger/complete ← api/server

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -191,7 +192,7 @@ func restoredFields(data string, r *node.Restored) []terminal.Field {
 	fields := []terminal.Field{{"data", data}, {"origin", r.Origin}, {"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
 		{"may sign", "by " + r.AllowedBy + ": " + r.Says}}
 	if r.Resumed > 0 {
-		fields = append(fields, terminal.Field{"resumed", fmt.Sprintf("%d entries kept from a restore before", r.Resumed)})
+		fields = append(fields, terminal.Field{"resumed", words.Counted(r.Resumed, "entry") + " kept from a restore before"})
 	}
 	checked := "every entry, tile, index and snapshot was computed again"
 	if !r.Checked {
