@@ -43,11 +43,7 @@ type incidentRow struct {
 	About    entry.Ref
 	Signals  int
 	WaitsFor string
-}
-
-func newIncidentRow(v *api.Incident) incidentRow {
-	return incidentRow{ID: v.ID, Opened: v.OpenedAt, State: words.IncidentState(v), Open: v.State.Open(), Workflow: v.Wid,
-		About: v.Signals[0].Subject, Signals: len(v.Signals), WaitsFor: words.IncidentWaitsFor(v)}
+	Concern  *concern // nil: not counted
 }
 
 // waitingRow is something that waits for people.
@@ -92,13 +88,14 @@ func (k *Console) overview(q *http.Request) (*page, error) {
 func (b *overviewPage) addIncidents(state *coord.State, now int64) {
 	open, more := view.Incidents(state, &api.IncidentQuery{State: api.StateOpen, Limit: rows}, now)
 	b.More = more != nil
+	list := newIncidentLister(state, now)
 	for i := range open {
 		v := &open[i]
 		if step := view.Next(state, v.ID, now); step != nil && (b.Next == nil || step.At < b.Next.At) {
 			b.Next, b.NextOf = step, v.ID
 		}
 		if _, asks := words.EscalatedIncident(v); !asks {
-			b.Progress = append(b.Progress, newIncidentRow(v))
+			b.Progress = append(b.Progress, list.row(v))
 		}
 	}
 	counts := state.Census(now).States
@@ -135,8 +132,9 @@ func (k *Console) incidents(q *http.Request) (*page, error) {
 		p.At = at
 		body.Filter.Before, body.Filter.Limit = older, rows
 		found, next := view.Incidents(state, &body.Filter, at.Now)
+		list := newIncidentLister(state, at.Now)
 		for i := range found {
-			body.Rows = append(body.Rows, newIncidentRow(&found[i]))
+			body.Rows = append(body.Rows, list.row(&found[i]))
 		}
 		if next != nil {
 			body.Older = k.olderLink("/incidents", given, next.Before)

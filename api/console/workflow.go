@@ -96,10 +96,10 @@ func (k *Console) workflow(q *http.Request) (*page, error) {
 func (b *workflowPage) fill(state *coord.State, found []coord.ExecutionView, now int64) {
 	incidents, next := view.Incidents(state, &api.IncidentQuery{Workflow: b.Wid, Limit: rows}, now)
 	b.More = next != nil
-	reported := map[entry.Ref][]uint64{}
+	reported, list := map[entry.Ref][]uint64{}, newIncidentLister(state, now)
 	for i := range incidents {
 		v := &incidents[i]
-		b.Incidents = append(b.Incidents, newIncidentRow(v))
+		b.Incidents = append(b.Incidents, list.row(v))
 		for j := range v.Signals {
 			of := v.Signals[j].Subject
 			if v.Signals[j].Disposition != entry.Dismissed && !slices.Contains(reported[of], v.ID) {
