@@ -31,7 +31,7 @@ func scriptMetric(ts *testscript.TestScript, _ bool, args []string) {
 
 // readSample returns the value of a sample; empty: there is none.
 func readSample(ts *testscript.TestScript, url, sample string) string {
-	response, err := http.Get(url) //nolint:noctx // of the script's own server
+	response, err := http.Get(url)
 	ts.Check(err)
 	body, err := io.ReadAll(response.Body)
 	ts.Check(err)

@@ -90,7 +90,7 @@ func waitFor(so func() bool) bool {
 
 // ask decodes the data of an answer of Prometheus; false: it does not answer, or not yet.
 func ask(ts *testscript.TestScript, path string, data any) bool {
-	response, err := http.Get(ts.Getenv(prometheusKey) + path) //nolint:noctx // of the script's own Prometheus
+	response, err := http.Get(ts.Getenv(prometheusKey) + path)
 	if err != nil {
 		return false
 	}
