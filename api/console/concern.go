@@ -16,8 +16,10 @@ const (
 	// listMembers is the number of members after which a list counts no further plans. Without the
 	// bound, a list of incidents with large plans would keep the state busy for minutes.
 	listMembers = 20_000
-	// namesShown is the number of names that stand in one cell or title.
+	// namesShown is the number of names that stand in a title.
 	namesShown = 16
+	// namesInCell is the number of names that stand in a cell: 200 of them are on a page.
+	namesInCell = 4
 )
 
 // names are principals in the order in which they were found.
@@ -31,12 +33,17 @@ func (n *names) add(p entry.Principal) {
 }
 
 // String returns at most [namesShown] names, and how many more there are.
-func (n names) String() string {
+func (n names) String() string { return n.first(namesShown) }
+
+// Few returns at most [namesInCell] names, and how many more there are.
+func (n names) Few() string { return n.first(namesInCell) }
+
+func (n names) first(most int) string {
 	var texts []string
-	for _, p := range n[:min(len(n), namesShown)] {
+	for _, p := range n[:min(len(n), most)] {
 		texts = append(texts, words.Legible(string(p)))
 	}
-	if more := len(n) - namesShown; more > 0 {
+	if more := len(n) - most; more > 0 {
 		texts = append(texts, strconv.Itoa(more)+" more")
 	}
 	return strings.Join(texts, ", ")

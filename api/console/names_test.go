@@ -21,6 +21,9 @@ func TestNames(t *testing.T) {
 	if text := many.String(); len(many) != namesShown+3 || text[len(text)-8:] != ", 3 more" {
 		t.Errorf("%d names: %s", len(many), text)
 	}
+	if few := many[:namesInCell+2].Few(); few != "agent-18, agent-17, agent-16, agent-15, 2 more" {
+		t.Error(few)
+	}
 }
 
 // membersOf returns members of as many agents.

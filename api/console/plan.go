@@ -197,10 +197,13 @@ type lane struct {
 	Agent              entry.Principal
 	Members            int
 	Done, Stays, Waits int
+	Undoable           int    // members that cannot be undone, with an outcome or without
+	To                 names  // other agents with members that depend on members of this agent
 	Open               string // link to the picture of its members
 }
 
-// lanesOf counts the members of each agent, in the order of the agents' first members.
+// lanesOf counts the members of each agent, in the order of the agents' first members. It finds
+// which agents an agent handed results to.
 func lanesOf(plan *api.Plan) (list []lane) {
 	at := map[entry.Principal]int{}
 	for i := len(plan.Members) - 1; i >= 0; i-- { // they descend
@@ -212,6 +215,14 @@ func lanesOf(plan *api.Plan) (list []lane) {
 			list = append(list, lane{Agent: m.Agent})
 		}
 		list[n].Members++
+		if m.Method == entry.MethodResidual || m.Result == entry.ResultIrrevocable {
+			list[n].Undoable++
+		}
+		for _, parent := range m.Parents { // its agent has a lane: a parent is older
+			if from := plan.Members[parent.Place].Agent; from != m.Agent {
+				list[at[from]].To.add(m.Agent)
+			}
+		}
 		switch lookOf(m, plan.Decision != 0).Class {
 		case "done":
 			list[n].Done++

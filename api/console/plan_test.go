@@ -106,6 +106,28 @@ func TestLanes(t *testing.T) {
 	}
 }
 
+// TestHandsOver names the agents whose members depend on an agent's, and counts what cannot be undone.
+func TestHandsOver(t *testing.T) {
+	member := func(agent entry.Principal, method entry.Method, parents ...int) api.PlanMember {
+		m := api.PlanMember{Agent: agent, Method: method}
+		for _, place := range parents {
+			m.Parents = append(m.Parents, api.PlanParent{Place: place, Dep: entry.Hard})
+		}
+		return m
+	}
+	sent := member("c", entry.MethodCompensate, 4)
+	sent.Result = entry.ResultIrrevocable
+	plan := &api.Plan{Decision: 1, Members: []api.PlanMember{sent, member("b\u202e", entry.MethodResidual, 3, 4), member("c", entry.MethodResidual, 3),
+		member("a", entry.MethodRestore, 4), member("a", entry.MethodRestore)}}
+	var says []string
+	for _, l := range lanesOf(plan) {
+		says = append(says, fmt.Sprintf("%s %d: %s", l.Agent, l.Undoable, l.To))
+	}
+	if want := []string{"a 0: c, b[U+202E]", "c 2: ", "b\u202e 1: "}; !slices.Equal(says, want) {
+		t.Errorf("%q, want %q", says, want)
+	}
+}
+
 // TestLooks gives every result of the protocol a sign and a word.
 func TestLooks(t *testing.T) {
 	for _, r := range append(entry.Results(), "") {
