@@ -217,8 +217,9 @@ func TestBundleVectorFiles(t *testing.T) {
 	t.Logf("%d vectors", len(generated))
 }
 
-// TestBundleVectors checks the files, as any implementation can.
-func TestBundleVectors(t *testing.T) {
+// readBundleVectors reads the files by name.
+func readBundleVectors(t *testing.T) map[string]*bundleVector {
+	t.Helper()
 	files, err := filepath.Glob(filepath.Join(bundleVectors, "*.json"))
 	must(t, err)
 	vectors := map[string]*bundleVector{}
@@ -232,6 +233,12 @@ func TestBundleVectors(t *testing.T) {
 		must(t, decoder.Decode(v))
 		vectors[strings.TrimSuffix(filepath.Base(file), ".json")] = v
 	}
+	return vectors
+}
+
+// TestBundleVectors checks the files, as any implementation can.
+func TestBundleVectors(t *testing.T) {
+	vectors := readBundleVectors(t)
 	for name, v := range vectors {
 		t.Run(name, func(t *testing.T) {
 			members, _ := caseOf(t, v, vectors).(map[string]any)
