@@ -66,9 +66,9 @@ func (a *app) keyGenerateCommand() *cobra.Command {
 
 func (a *app) keyShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "show FILE",
+		Use:     "show FILE|URI",
 		Short:   "Show a key's public half and fingerprint",
-		Example: "  arl key show agent.key",
+		Example: "  arl key show agent.key\n  arl key show awskms:///alias/agent",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			signer, err := a.machine().LoadKey(args[0])

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"runtime"
@@ -121,12 +118,6 @@ func (a *app) workerConfig(ctx context.Context, c *access.Connection, o *runOpti
 	if err != nil {
 		return nil, err
 	}
-	path := cmp.Or(o.secret, o.key+".secret")
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := listen.MakeSecret(path); err != nil {
-			return nil, err
-		}
-	}
-	secret, err := listen.ReadSecret(path)
+	secret, err := listen.OpenSecret(o.secret, o.key)
 	return &worker.Config{Client: c.Client, Origin: c.Root.Origin, Agent: signer.Principal, Signer: signer, Secret: secret, NewID: uuid.NewString}, err
 }

@@ -30,13 +30,15 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"recoveryledger/testdata/kms"
 )
 
 var update = flag.Bool("update", false, "write what the scripts compare with; read the difference")
 
 // TestMain lets the test binary be the program: scripts run it as arl.
 func TestMain(m *testing.M) {
-	testscript.Main(tidied{m}, map[string]func(){"arl": main, "bare": bare})
+	testscript.Main(tidied{m}, map[string]func(){"arl": main, "bare": bare, "sigstore-kms-arltest": kms.Main})
 }
 
 // tidied are tests after which nothing is left in the temporary directory, though

@@ -9,6 +9,8 @@
 //	-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----
 //	                                        JSON {kdf, cipher, ciphertext of PKCS#8 in DER}
 //
+// A key may also stay in a KMS, which a URI names; see [Load].
+//
 // The ledger's own keys are two note signer keys in a file of two lines, as they
 // are or encrypted in the same way; see [Ledger].
 //
@@ -87,7 +89,14 @@ func generate(path string, algorithm Algorithm, passphrase Passphrase) (*Signer,
 
 // Load reads the private key in the file at path. The error is [ErrPassphrase], an [*entry.Refusal]
 // with unsupported-alg for another algorithm, or names the mistake in the file.
+//
+// A path that is a URI, SCHEME://…, names a key in a KMS; see [IsURI]. The program
+// sigstore-kms-SCHEME signs with it, as sigstore's plugin protocol says. Opening the key and each
+// signature wait at most 10 seconds. Every error is then a [*KMSError].
 func Load(path string, passphrase Passphrase) (*Signer, error) {
+	if IsURI(path) {
+		return openKMS(path, kmsWait)
+	}
 	content, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("keys: load %s: %w", path, err)

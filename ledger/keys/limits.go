@@ -1,10 +1,16 @@
 package keys
 
-import "recoveryledger/ledger/entry"
+import (
+	"time"
+
+	"recoveryledger/ledger/entry"
+)
 
 const (
 	// maxFile is the size of a key file in bytes. An encrypted one has about 600.
 	maxFile = 16 << 10
+	// kmsWait is how long an answer of a KMS may take.
+	kmsWait = 10 * time.Second
 	// maxLedgers is the highest number of a ledger's key file.
 	maxLedgers = 99
 	// maxOrigin is the length of a ledger's origin in bytes: every entry carries

@@ -26,7 +26,7 @@ type SignerFlags struct {
 
 // Register adds the flags.
 func (f *SignerFlags) Register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Key, "key", "", "key file to sign with (default: the profile's operator)")
+	flags.StringVar(&f.Key, "key", "", "key file, or URI of a key in a KMS, to sign with (default: the profile's operator)")
 	flags.StringVar(&f.Principal, "principal", "", "issuer (default: the principal that the key is enrolled for)")
 }
 

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os/exec"
 	"path/filepath"
 
 	"recoveryledger/api"
@@ -134,7 +135,21 @@ func Code(err error) int {
 	if _, ok := errors.AsType[*scenario.Error](err); ok {
 		return Usage
 	}
+	if key, ok := errors.AsType[*keys.KMSError](err); ok {
+		return kmsCode(key)
+	}
 	return SystemCode(err)
+}
+
+// kmsCode returns the exit code for a key in a KMS that cannot be used.
+func kmsCode(e *keys.KMSError) int {
+	switch {
+	case errors.Is(e, keys.ErrSignature):
+		return Verification
+	case errors.Is(e, exec.ErrNotFound):
+		return Config
+	}
+	return Unavailable
 }
 
 // keyCode returns the exit code for a key that cannot be chosen.
@@ -234,6 +249,9 @@ func fromNetwork(err error) bool {
 func Remedy(err error) string {
 	if own, ok := errors.AsType[*remedyError](err); ok {
 		return own.remedy
+	}
+	if key, ok := errors.AsType[*keys.KMSError](err); ok {
+		return key.Remedy
 	}
 	if _, ok := errors.AsType[*verify.WitnessError](err); ok {
 		return "ask the ledger's operator for a tree head with the witnesses' cosignatures, or pin a root without witnesses if no witness cosigns"

@@ -23,6 +23,7 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger/durable"
+	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 )
 
@@ -121,6 +122,30 @@ func MakeSecret(path string) error {
 	secret := make([]byte, secretSize)
 	_, _ = rand.Read(secret) // never fails
 	return exit.Output(path, durable.Write(path, []byte(hex.EncodeToString(secret)+"\n"), 0o600))
+}
+
+// secretFile returns the file with the secret of an agent: the named file, or the file beside the
+// key. Nothing is beside a key in a KMS.
+func secretFile(named, key string) (string, error) {
+	if named == "" && keys.IsURI(key) {
+		return "", exit.Usagef("the key %s is in a KMS, and no file is beside it: pass --secret FILE", key)
+	}
+	return cmp.Or(named, key+".secret"), nil
+}
+
+// OpenSecret reads the secret of an agent from the named file, or from the file beside the key. It
+// makes a missing secret.
+func OpenSecret(named, key string) ([]byte, error) {
+	path, err := secretFile(named, key)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := MakeSecret(path); err != nil {
+			return nil, err
+		}
+	}
+	return ReadSecret(path)
 }
 
 // ReadSecret reads a secret from a file.

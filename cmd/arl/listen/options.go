@@ -76,7 +76,9 @@ func (o *Options) Open(ctx context.Context, m *access.Machine, c *access.Connect
 		}
 	}
 	o.State = cmp.Or(o.State, filepath.Join(home, "agents", trust.FileName(string(signer.Principal))))
-	o.Secret = cmp.Or(o.Secret, o.Key+".secret")
+	if o.Secret, err = secretFile(o.Secret, o.Key); err != nil {
+		return nil, err
+	}
 	store, err := agent.OpenDir(o.State)
 	if errors.Is(err, agent.ErrLocked) {
 		return nil, exit.With(exit.Conflict, err)
