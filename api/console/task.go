@@ -92,7 +92,8 @@ func (k *Console) words(ctx context.Context, t *api.Task) {
 // taskPage is a task as it stands.
 type taskPage struct {
 	taskRow
-	Failures []entry.TaskFailure
+	taskWork
+	Failures []failureRow
 	NoLease  string // why the ledger tells no lease; empty: it does, or no agent holds the task
 	Acts     []actLink
 	Signed   uint64 // the entry that was just signed here; 0: none
@@ -114,13 +115,16 @@ func (k *Console) task(q *http.Request) (*page, error) {
 		l := k.known(state, at)
 		if t, err = l.Task(ref); err == nil {
 			body.Acts = k.acts(l, act.Order{Task: ref})
+			body.Failures = failuresOf(t, k.rules.Of(state))
+			body.scan(state, t, at.Now)
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
 	k.words(q.Context(), t)
-	body.taskRow, body.Failures = newTaskRow(t), t.Failures
+	body.taskRow = newTaskRow(t)
+	body.choose(q.Context(), k, t)
 	body.askLease(q.Context(), k)
 	return p, nil
 }
