@@ -78,6 +78,7 @@ type Console struct {
 	mux   *http.ServeMux
 	base  *template.Template
 	pages map[string]*template.Template
+	day   mark // where the last day of the log begins
 }
 
 // route is a page: its path, and what makes it.

@@ -25,7 +25,8 @@ type overviewPage struct {
 	NextOf   uint64 // the incident of Next
 	Progress []incidentRow
 	More     bool // whether further incidents are open
-	Over     []stateCount
+	New      int  // how many of Waiting wait since less than an hour
+	recent
 }
 
 type stateCount struct {
@@ -60,6 +61,7 @@ func (k *Console) overview(q *http.Request) (*page, error) {
 		return nil, err
 	}
 	body := &overviewPage{}
+	body.look(q.Context(), k)
 	p := &page{name: "overview", Title: "Overview", Command: "arl escalation list", Section: "Overview", Body: body, About: []string{"incident/*", "task/*"}}
 	var waiting []view.Waiting
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
@@ -77,6 +79,9 @@ func (k *Console) overview(q *http.Request) (*page, error) {
 			path = "/tasks"
 		}
 		e := waiting[i].Escalation()
+		if e.Since > p.At.Now-hourMS {
+			body.New++
+		}
 		body.Waiting = append(body.Waiting, waitingRow{e, words.Asks(&e), k.link(path, e.ID)})
 	}
 	slices.SortStableFunc(body.Waiting, func(a, b waitingRow) int { return cmp.Compare(a.Since, b.Since) })
@@ -98,12 +103,7 @@ func (b *overviewPage) addIncidents(state *coord.State, now int64) {
 			b.Progress = append(b.Progress, list.row(v))
 		}
 	}
-	counts := state.Census(now).States
-	for _, s := range entry.IncidentStates() {
-		if count := counts[s]; !s.Open() && count > 0 {
-			b.Over = append(b.Over, stateCount{string(s), count})
-		}
-	}
+	b.count(state, now)
 }
 
 // incidentsPage is a page of the list of incidents.
