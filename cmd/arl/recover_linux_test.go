@@ -79,7 +79,7 @@ func TestRecoverIsInterrupted(t *testing.T) {
 		t.Errorf("partial %q, %s, %d cases", report.Partial, report.Recommendation, report.Total)
 	}
 	o.resume, o.workers = true, 2
-	if err := newApp(nil, &out, io.Discard).recover(t.Context(), &o); err != nil {
+	if err := newApp(nil, &out, io.Discard).recover(t.Context(), &o); exit.Code(err) != exit.Rejected { // of so many adversarial cases too few recover
 		t.Fatal(err)
 	}
 	report = reportIn(t, dir)
