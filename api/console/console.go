@@ -79,6 +79,7 @@ type Console struct {
 	base  *template.Template
 	pages map[string]*template.Template
 	day   mark // where the last day of the log begins
+	hours hours
 }
 
 // route is a page: its path, and what makes it.

@@ -2,6 +2,9 @@ package console
 
 import (
 	"context"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"recoveryledger/api"
@@ -75,12 +78,71 @@ func registeredSince(ctx context.Context, log Log, index uint64, at int64) (late
 	return later, err
 }
 
+// hoursShown are the full hours and the present one that the overview draws.
+const hoursShown = 24
+
+// hours are the places in the log at which full hours begin. The place of an hour stays, so that each
+// look reads one entry an hour.
+type hours [hoursShown]struct {
+	mark
+
+	hour int64 // since 1970
+}
+
+// counts returns how many entries were registered in each of the last hours, the present one last.
+// The error says that the log is not at hand.
+func (h *hours) counts(ctx context.Context, log Log, size uint64, now int64) (counts [hoursShown]uint64, err error) {
+	present, next := now/hourMS, size
+	for back := range int64(hoursShown) {
+		one := &h[(present-back)%hoursShown]
+		one.mu.Lock()
+		if one.hour != present-back {
+			one.hour, one.at, one.index = present-back, 0, 0
+		}
+		one.mu.Unlock()
+		first, err := one.since(ctx, log, size, (present-back)*hourMS)
+		if err != nil {
+			return counts, err
+		}
+		counts[hoursShown-1-back] = next - min(first, next)
+		next = first
+	}
+	return counts, nil
+}
+
+// sparkline is a picture of counts: bars from left to right, and the same in words.
+type sparkline struct {
+	Width, Height int
+	Bars          []sparkBar
+	Says          string
+}
+
+type sparkBar struct{ X, Y, Width, Height int }
+
+// draw makes the picture of counts.
+func draw(counts []uint64) *sparkline {
+	const step, height = 6, 32
+	most := max(1, slices.Max(counts))
+	s := &sparkline{Width: step * len(counts), Height: height}
+	said := make([]string, len(counts))
+	for i, n := range counts {
+		said[i] = strconv.FormatUint(n, 10)
+		if n > 0 {
+			tall := max(1, int(n*height/most))
+			s.Bars = append(s.Bars, sparkBar{step * i, height - tall, step - 1, tall})
+		}
+	}
+	s.Says = strings.Join(said, ", ")
+	return s
+}
+
 // recent is what the overview tells of the last day.
 type recent struct {
 	Over     []stateCount
 	OverMost bool   // whether there are incidents that were not looked at
 	Known    bool   // whether the times are at hand; otherwise Over counts incidents of all time
 	Entries  uint64 // that were registered in the last 24 hours
+	ByHour   *sparkline
 
 	from uint64 // index of the first of them
 }
@@ -90,6 +152,9 @@ func (r *recent) look(ctx context.Context, k *Console) {
 	at := k.cfg.Source.Standing()
 	from, err := k.day.since(ctx, k.cfg.Source, at.Size, at.Now-dayMS)
 	r.Known, r.from, r.Entries = err == nil, from, at.Size-from
+	if counts, err := k.hours.counts(ctx, k.cfg.Source, at.Size, at.Now); err == nil {
+		r.ByHour = draw(counts[:])
+	}
 }
 
 // count counts the incidents that ended in the last day, by state.
