@@ -132,6 +132,7 @@ cmd/arl/trust ← cmd/arl/node ← cmd/arl
 api/server ← cmd/arl/node
 coord/coordinator ← api/metrics ← api/server
 ledger/complete ← api/metrics
+api/words ← api/metrics
 ledger ← api/metrics
 ledger/witness ← api/metrics
 api/metrics ← cmd/arl/operations ← cmd/arl

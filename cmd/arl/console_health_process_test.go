@@ -47,7 +47,7 @@ func TestConsoleHealth(t *testing.T) {
 	m.must(err)
 	m.must(response.Body.Close())
 	page := text(string(body))
-	for _, want := range []string{"ready ✓ ok takes entries", "space for data", "of which 256 MiB are the reserve", "tree head ✓ ok size", "anchor ✓ ok size"} {
+	for _, want := range []string{"ready ✓ ok takes entries", "space for data", "of which 256 MiB are the reserve", "tree head ✓ ok size", "anchor ✓ ok size", "submissions ✓ ok since the start "} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the ledger does not say %q: %s", want, page)
 		}

@@ -186,7 +186,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 			return err
 		}
 	}
-	if config.Pages, err = n.Pages(); err != nil {
+	if config.Pages, err = n.Pages(config.Metrics.Find); err != nil {
 		return err
 	}
 	s, err := server.New(config)

@@ -19,9 +19,14 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Pages returns the pages of the running ledger, made from its own state.
-func (n *Node) Pages() (*console.Console, error) {
-	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease, Examine: n.examine, Metrics: api.PathMetrics})
+// Pages returns the pages of the running ledger, made from its own state. work tells what its
+// process has done.
+func (n *Node) Pages(work func() words.Finding) (*console.Console, error) {
+	examine := func(ctx context.Context, tell func(words.Finding)) {
+		n.examine(ctx, tell)
+		tell(work())
+	}
+	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease, Examine: examine, Metrics: api.PathMetrics})
 }
 
 // examine tells how the running ledger stands, as its own process knows it: whether it takes entries,
