@@ -68,7 +68,7 @@ func (a *app) keyShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show FILE|URI",
 		Short:   "Show a key's public half and fingerprint",
-		Example: "  arl key show agent.key\n  arl key show awskms:///alias/agent",
+		Example: "  arl key show agent.key",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			signer, err := a.machine().LoadKey(args[0])
