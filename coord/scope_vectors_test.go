@@ -16,6 +16,7 @@ import (
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/cases"
 )
 
 const scopeVectors = "../testdata/vectors/scope"
@@ -285,33 +286,12 @@ func TestScopeVectors(t *testing.T) {
 	for i, v := range randomScopes(t) {
 		files[fmt.Sprintf("random-%02d", i)] = v
 	}
-	if *update {
-		must(t, os.RemoveAll(scopeVectors))
-		must(t, os.MkdirAll(scopeVectors, 0o755))
-	}
-	onDisk, err := filepath.Glob(filepath.Join(scopeVectors, "*.json"))
-	must(t, err)
+	cases.Files(t, scopeVectors, files, *update)
 	methods := map[entry.Method]int{}
-	for name, v := range files {
+	for _, v := range files {
 		for _, m := range v.Want.Members {
 			methods[m.Method]++
 		}
-		var text bytes.Buffer
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", " ")
-		must(t, encoder.Encode(v))
-		file := filepath.Join(scopeVectors, name+".json")
-		if *update {
-			must(t, os.WriteFile(file, text.Bytes(), 0o644))
-		}
-		if is, err := os.ReadFile(file); err != nil || !bytes.Equal(is, text.Bytes()) {
-			t.Errorf("%s is not what is computed: go test ./coord -run ScopeVectors -update, and read the difference (%v)", file, err)
-		}
-		onDisk = slices.DeleteFunc(onDisk, func(other string) bool { return other == file })
-	}
-	if len(onDisk) > 0 && !*update {
-		t.Errorf("nothing generates %v", onDisk)
 	}
 	if len(methods) != int(scope.Residual)+1 {
 		t.Errorf("the vectors have the methods %v", methods)

@@ -1,5 +1,6 @@
-// Package cases tells in what a protocol vector differs from another: vectors that are much
-// alike are kept as one case, and as JSON Patches (RFC 6902) of that.
+// Package cases holds folders of protocol vectors to what a test generates, and tells in what a
+// vector differs from another: vectors that are much alike are kept as one case, and as JSON Patches
+// (RFC 6902) of that.
 //
 // The package is for tests alone. It lies in testdata so that the product cannot depend on
 // it.
@@ -8,7 +9,10 @@ package cases
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -21,6 +25,39 @@ type Patch struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
+}
+
+// Files compares the files of a folder with what is generated, by name. With update it writes the
+// folder anew: the difference is to be read before it is committed.
+func Files[V any](tb testing.TB, dir string, generated map[string]V, update bool) {
+	tb.Helper()
+	if update {
+		if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(generated)) {
+		var text bytes.Buffer
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", " ")
+		if err := encoder.Encode(generated[name]); err != nil {
+			tb.Fatal(err)
+		}
+		file := filepath.Join(dir, name+".json")
+		if update {
+			if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		if is, err := os.ReadFile(file); err != nil || !bytes.Equal(is, text.Bytes()) {
+			tb.Errorf("%s is not what is generated; write it with -update, and read the difference (%v)", file, err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil || len(files) != len(generated) {
+		tb.Errorf("%s has %d files, and %d are generated (%v)", dir, len(files), len(generated), err)
+	}
 }
 
 // Tree decodes JSON with its numbers as they are.

@@ -190,29 +190,9 @@ func formVectors(t *testing.T) map[string]*bundleVector {
 // it writes them. The difference is to be read before it is committed.
 func TestBundleVectorFiles(t *testing.T) {
 	generated := generateBundleVectors(t)
-	if *update {
-		must(t, os.RemoveAll(bundleVectors))
-		must(t, os.MkdirAll(bundleVectors, 0o755))
-	}
-	for name, v := range generated {
-		var text bytes.Buffer
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", " ")
-		must(t, encoder.Encode(v))
-		file := filepath.Join(bundleVectors, name+".json")
-		if *update {
-			must(t, os.WriteFile(file, text.Bytes(), 0o644))
-		}
-		is, err := os.ReadFile(file)
-		if err != nil || !bytes.Equal(is, text.Bytes()) {
-			t.Errorf("%s is not what is generated: %v", file, err)
-		}
-	}
-	files, err := filepath.Glob(filepath.Join(bundleVectors, "*.json"))
-	must(t, err)
-	if len(files) != len(generated) || len(files) < 40 {
-		t.Errorf("%d files, %d are generated", len(files), len(generated))
+	cases.Files(t, bundleVectors, generated, *update)
+	if len(generated) < 40 {
+		t.Errorf("%d vectors", len(generated))
 	}
 	t.Logf("%d vectors", len(generated))
 }
