@@ -19,8 +19,8 @@ type Agent struct {
 	Limit  time.Duration // for each thing that the agent has to do; above 0
 	NoWork bool          // the agent only undoes: cases in which it works do not apply
 	Case   string        // pattern of names, as of [path.Match]; empty: all cases
-	// Settle is how long the agent has, after it got an answer, to do what it must not do. 0: 1.2
-	// s.
+	// Settle is how long the agent has, after it got an answer, to do what it must not do.
+	// 0: 1.2 s.
 	Settle time.Duration
 
 	idle atomic.Int64 // cases in which the agent let Limit pass

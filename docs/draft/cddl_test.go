@@ -352,7 +352,7 @@ func TestBundleCDDL(t *testing.T) {
 // structure writes the rule of a type that JSON Schema does not describe.
 func (c *cddl) structure(name string, of reflect.Type) {
 	types := map[reflect.Type]string{
-		reflect.TypeFor[entry.Principal](): "name", reflect.TypeFor[entry.Ref](): "ref", reflect.TypeFor[entry.Method](): "method",
+		reflect.TypeFor[entry.Principal](): "name", reflect.TypeFor[entry.Ref](): "ref",
 		reflect.TypeFor[merkle.Hash](): "hash", reflect.TypeFor[uint64](): "index", reflect.TypeFor[string](): "tstr",
 		reflect.TypeFor[bundle.Leaf](): "{ index: index, leaf: leaf }", reflect.TypeFor[bundle.ChainStep](): "step",
 		reflect.TypeFor[bundle.PlanMember](): "bundle-member", reflect.TypeFor[entry.Member](): "member",
@@ -369,12 +369,12 @@ func (c *cddl) structure(name string, of reflect.Type) {
 		}
 		value := types[inner]
 		switch {
-		case value == "":
-			c.t.Fatalf("%s.%s: no CDDL for %s", name, tag, inner)
 		case tag == "method":
-			value = fmt.Sprintf("%q / %q /\n    %q / %q / %q", entry.MethodNone, entry.MethodCancel, entry.MethodRestore, entry.MethodCompensate, entry.MethodResidual)
+			value = fmt.Sprintf("%q / %q / %q / %q / %q", entry.MethodNone, entry.MethodCancel, entry.MethodRestore, entry.MethodCompensate, entry.MethodResidual)
 		case tag == "rule":
 			value = fmt.Sprintf("%q / %q / %q", bundle.RuleDependent, bundle.RuleLine, bundle.RuleSeed)
+		case value == "":
+			c.t.Fatalf("%s.%s: no CDDL for %s", name, tag, inner)
 		case list != "" && optional != "":
 			list = "[+ "
 		}
@@ -384,11 +384,7 @@ func (c *cddl) structure(name string, of reflect.Type) {
 		if optional != "" {
 			tag = "? " + tag
 		}
-		if word := tag + ": " + value + ","; len(text)-strings.LastIndex(text, "\n")+len(word) > 69 {
-			text += "\n  " + word
-		} else {
-			text += " " + word
-		}
+		text = flowing(text, tag+": "+value+",")
 	}
 	c.rules.WriteString(strings.TrimSuffix(text, ",") + " }\n")
 }
