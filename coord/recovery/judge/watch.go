@@ -12,8 +12,8 @@ const (
 	Reference Winner = "baseline"
 )
 
-// PairsMax bounds the pairs that disagree in a comparison. A test of so many takes 2·PairsMax
-// integers of memory.
+// PairsMax bounds the pairs that disagree in a comparison. The table of a comparison has an integer
+// for each.
 const PairsMax = 10_000
 
 // Watch compares the success of two arms, and stays valid while one watches. The n-th case of one

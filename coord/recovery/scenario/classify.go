@@ -67,7 +67,8 @@ type Explanation struct {
 func Explain(raw RawError) Explanation { return causes().explain(raw, "") }
 
 // ClassifyLeaving is [Classify] without what was found in a data set: its messages of known shapes, and,
-// for aider_swe_bench, its own codes. It measures what the classifier makes of data that it does not know.
+// for aider_swe_bench, its own codes. Phrases, forms and refinements stay, which were made with the set
+// known, so that what it measures is an upper bound for data that the classifier does not know.
 func ClassifyLeaving(raw RawError, set string) Label { return causes().explain(raw, set).Label }
 
 // ClassifyTyped is [ClassifyLeaving] as version 1 of the tables did it: without fixed forms and phrases.
