@@ -37,6 +37,22 @@ scrape_configs:
 // prometheusKey is where a script has the URL of its Prometheus.
 const prometheusKey = "PROMETHEUS"
 
+// scriptCondition says whether a condition of a script holds.
+func scriptCondition(condition string) (bool, error) {
+	if condition != "prometheus" {
+		return false, fmt.Errorf("no condition %q: scripts know [prometheus]", condition)
+	}
+	for _, program := range []string{"promtool", "prometheus"} {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("CI") != "" {
+				return false, fmt.Errorf("missing: %s: install the package prometheus", program)
+			}
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // scriptPrometheus starts a real Prometheus, which scrapes the ledger of the script and evaluates the
 // alerts of docs/operations. It returns when each rule is evaluated without an error, and each metric
 // that a rule reads has data.

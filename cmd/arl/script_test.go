@@ -77,6 +77,7 @@ func (t tidied) Run() int {
 //	prometheus            starts a Prometheus that scrapes the ledger, with the alerts of docs/operations
 //	alert NAME fires      waits until an alert fires; over: until it does not
 //	dashboards            waits until every query of the dashboards of docs/operations has data
+//	[prometheus]          whether promtool and prometheus are installed; with CI set they have to be
 //	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
 //
 // SCENARIO is the path of testdata/tool_chain_failures.ndjson, POLICY that of
@@ -106,6 +107,7 @@ func TestScripts(t *testing.T) {
 			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip, "metric": scriptMetric,
 			"prometheus": scriptPrometheus, "alert": scriptAlert, "dashboards": scriptDashboards,
 		},
+		Condition: scriptCondition,
 	})
 }
 
