@@ -82,25 +82,16 @@ func registeredSince(ctx context.Context, log Log, index uint64, at int64) (late
 const hoursShown = 24
 
 // hours are the places in the log at which full hours begin. The place of an hour stays, so that each
-// look reads one entry an hour.
-type hours [hoursShown]struct {
-	mark
-
-	hour int64 // since 1970
-}
+// look reads one entry an hour. The search for a new hour begins at the hour a day before.
+type hours [hoursShown]mark
 
 // counts returns how many entries were registered in each of the last hours, the present one last.
 // The error says that the log is not at hand.
 func (h *hours) counts(ctx context.Context, log Log, size uint64, now int64) (counts [hoursShown]uint64, err error) {
 	present, next := now/hourMS, size
 	for back := range int64(hoursShown) {
-		one := &h[(present-back)%hoursShown]
-		one.mu.Lock()
-		if one.hour != present-back {
-			one.hour, one.at, one.index = present-back, 0, 0
-		}
-		one.mu.Unlock()
-		first, err := one.since(ctx, log, size, (present-back)*hourMS)
+		hour := present - back // since 1970
+		first, err := h[hour%hoursShown].since(ctx, log, size, hour*hourMS)
 		if err != nil {
 			return counts, err
 		}
@@ -147,14 +138,18 @@ type recent struct {
 	from uint64 // index of the first of them
 }
 
-// look finds where the last day begins.
+// look finds where the last day and its hours begin. If the log is not at hand, Known stays false.
 func (r *recent) look(ctx context.Context, k *Console) {
 	at := k.cfg.Source.Standing()
 	from, err := k.day.since(ctx, k.cfg.Source, at.Size, at.Now-dayMS)
-	r.Known, r.from, r.Entries = err == nil, from, at.Size-from
-	if counts, err := k.hours.counts(ctx, k.cfg.Source, at.Size, at.Now); err == nil {
-		r.ByHour = draw(counts[:])
+	if err != nil {
+		return
 	}
+	counts, err := k.hours.counts(ctx, k.cfg.Source, at.Size, at.Now)
+	if err != nil {
+		return
+	}
+	r.Known, r.from, r.Entries, r.ByHour = true, from, at.Size-from, draw(counts[:])
 }
 
 // count counts the incidents that ended in the last day, by state.
