@@ -31,35 +31,30 @@ func (k *Console) root(*http.Request) ([]byte, error) {
 // receipts is GET /log/{index}/receipts: the receipt of an entry, and those of the policies
 // and agent entries that let its signer in, one a line.
 func (k *Console) receipts(q *http.Request) ([]byte, error) {
-	index, err := number(q, "index")
+	index, at, err := k.provable(q)
 	if err != nil {
-		return nil, err
-	}
-	at := k.cfg.Source.Standing()
-	if err := provable(index, at); err != nil {
 		return nil, err
 	}
 	return k.proven(q.Context(), []uint64{index}, at)
 }
 
-// provable reports whether a standing has an entry and a signed tree head over it. The error is a
-// *[entry.Refusal].
-func provable(index uint64, at Standing) error {
-	if index < at.Size && at.Note != "" {
-		return nil
+// provable returns the index that a request names, and a standing with that entry and a signed tree
+// head over it. The error is a *[entry.Refusal].
+func (k *Console) provable(q *http.Request) (index uint64, at Standing, err error) {
+	if index, err = number(q, "index"); err != nil {
+		return 0, at, err
 	}
-	return entry.Refuse(entry.NotFound, "index", "no receipt of entry %d is at hand: the log has %d entries", index, at.Size).
-		WithRemedy("arl log proof writes receipts")
+	if at = k.cfg.Source.Standing(); index >= at.Size || at.Note == "" {
+		return 0, at, entry.Refuse(entry.NotFound, "index", "no receipt of entry %d is at hand: the log has %d entries", index, at.Size).
+			WithRemedy("arl log proof writes receipts")
+	}
+	return index, at, nil
 }
 
 // receipt is the receipt of the entry that a request names.
 func (k *Console) receipt(q *http.Request) (*verify.Receipt, error) {
-	index, err := number(q, "index")
+	index, at, err := k.provable(q)
 	if err != nil {
-		return nil, err
-	}
-	at := k.cfg.Source.Standing()
-	if err := provable(index, at); err != nil {
 		return nil, err
 	}
 	e, proof, err := k.cfg.Source.Entry(q.Context(), index, at.Size)
