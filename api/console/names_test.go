@@ -6,6 +6,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/foldlog"
 )
 
 // TestNames bounds the names that stand in one place, and spells out what hides.
@@ -34,10 +35,29 @@ func membersOf(n int) (list []api.PlanMember) {
 	return list
 }
 
-// TestConcernBound counts no plan after the bound.
+// TestConcernBound counts plans until the bound on members is reached, and the concern of no further
+// incident.
 func TestConcernBound(t *testing.T) {
-	l := incidentLister{}
-	if r := l.row(&api.Incident{Signals: []api.IncidentSignal{{Subject: "a#x"}}}); r.Concern != nil {
-		t.Errorf("%+v", r.Concern)
+	l := foldlog.New(t)
+	l.Do("a", "make", entry.EffectNone)
+	l.Do("b", "note", entry.EffectCompensable, "a#make")
+	l.Do("c", "other", entry.EffectNone)
+	large, small := l.Signal("a", "a#make"), l.Signal("c", "c#other")
+	concerns := func(left int) (counted [2]bool) {
+		list := newIncidentLister(l.State, l.At)
+		if list.left != listMembers {
+			t.Errorf("a list begins with %d members to count", list.left)
+		}
+		list.left = left
+		for i, id := range []uint64{large, small} {
+			v, _ := l.State.Incident(id, l.At)
+			counted[i] = list.row(&v).Concern != nil
+		}
+		return counted
+	}
+	for left, want := range map[int][2]bool{0: {}, 1: {true, false}, 2: {true, false}, 3: {true, true}} {
+		if got := concerns(left); got != want {
+			t.Errorf("%d members left to count: %v, want %v", left, got, want)
+		}
 	}
 }
