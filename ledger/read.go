@@ -17,24 +17,25 @@ import (
 // Wait returns when the log has at least size entries and [Config.Committed] has returned for
 // them, or with the error of ctx. A caller that waited therefore sees a state of that size.
 func (l *Log) Wait(ctx context.Context, size uint64) error {
-	for {
-		v := l.view.Load()
-		next := v.grown
-		if v.head.Size >= size {
-			next = v.shown
-		}
+	v := l.view.Load()
+	for v.head.Size < size {
 		select {
-		case <-next:
-		default:
-			select {
-			case <-next:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
+		case <-v.grown:
+			v = l.view.Load()
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		if v.head.Size >= size {
-			return nil
-		}
+	}
+	select {
+	case <-v.shown: // also where ctx is over
+		return nil
+	default:
+	}
+	select {
+	case <-v.shown:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 
