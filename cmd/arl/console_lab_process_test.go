@@ -15,6 +15,18 @@ import (
 	"recoveryledger/cmd/arl/exit"
 )
 
+// runs makes a directory of cases, and of the run first over them.
+func (m *machine) runs() (dir string) {
+	m.t.Helper()
+	dir = filepath.Join(m.home, "runs")
+	m.must(os.Mkdir(dir, 0o700))
+	cases, err := os.ReadFile("../../testdata/tool_chain_failures.ndjson")
+	m.must(err)
+	m.must(os.WriteFile(filepath.Join(dir, "cases.ndjson"), cases, 0o600))
+	m.arl("recover", "--scenario", filepath.Join(dir, "cases.ndjson"), "--out", filepath.Join(dir, "first"))
+	return dir
+}
+
 // TestConsoleLab sweeps from a page. The page says what the command that the page names prints. A
 // ledger has no such page.
 func TestConsoleLab(t *testing.T) {
@@ -30,13 +42,7 @@ func TestConsoleLab(t *testing.T) {
 			t.Errorf("%s of the ledger has a lab: %d: %s", path, response.StatusCode, body)
 		}
 	}
-	dir := filepath.Join(m.home, "runs")
-	m.must(os.Mkdir(dir, 0o700))
-	cases, err := os.ReadFile("../../testdata/tool_chain_failures.ndjson")
-	m.must(err)
-	m.must(os.WriteFile(filepath.Join(dir, "cases.ndjson"), cases, 0o600))
-	m.arl("recover", "--scenario", filepath.Join(dir, "cases.ndjson"), "--out", filepath.Join(dir, "first"))
-
+	dir := m.runs()
 	c := m.console("--runs", dir)
 	if _, page := c.get("/lab"); !strings.Contains(page, "/lab/runs/runs/first") {
 		t.Errorf("the lab does not list the run: %s", page)

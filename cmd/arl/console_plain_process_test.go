@@ -5,8 +5,6 @@ package main_test
 import (
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -81,13 +79,7 @@ func TestConsolePlain(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.start()
-	dir := filepath.Join(m.home, "runs")
-	m.must(os.Mkdir(dir, 0o700))
-	cases, err := os.ReadFile("../../testdata/tool_chain_failures.ndjson")
-	m.must(err)
-	m.must(os.WriteFile(filepath.Join(dir, "cases.ndjson"), cases, 0o600))
-	m.arl("recover", "--scenario", filepath.Join(dir, "cases.ndjson"), "--out", filepath.Join(dir, "first"))
-	c := m.console("--runs", dir)
+	c := m.console("--runs", m.runs())
 	address, err := url.Parse(c.url)
 	m.must(err)
 	p := &scriptless{consoleProcess: c, base: address.Path}
