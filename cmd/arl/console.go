@@ -50,7 +50,7 @@ func (a *app) consoleCommand() *cobra.Command {
 	o.RegisterInPlace(flags)
 	o.RegisterKept(flags)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8089", "address on loopback to listen on")
-	flags.StringArrayVar(&o.keys, "key", nil, "key file to sign with; once for each (default: the profile's operator)")
+	flags.StringArrayVar(&o.keys, "key", nil, "key file, or URI of a key in a KMS, to sign with; once for each (default: the profile's operator)")
 	flags.BoolVar(&o.readOnly, "read-only", false, "sign nothing")
 	flags.StringVar(&o.runs, "runs", "", "directory with runs, scenarios and policies for the lab, which only reads them")
 	manual.NameValue(flags, "runs", "DIR")
