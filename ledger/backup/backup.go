@@ -139,6 +139,7 @@ type Writer struct {
 	dir  string
 	lock *os.File
 	m    Manifest
+	had  int // files of the backup before, beside the log
 	Kept int // files that the backup had
 	New  int // files that were written
 }
@@ -156,6 +157,8 @@ func Begin(dir, origin string) (*Writer, error) {
 		return nil, err
 	case before.Origin != origin:
 		return nil, fmt.Errorf("backup: %s is a backup of %s, not of %s: %w", dir, before.Origin, origin, fs.ErrExist)
+	default:
+		w.had = len(before.Files)
 	}
 	var err error
 	if w.lock, err = os.Open(filepath.Join(dir, filesName)); err != nil {
@@ -173,6 +176,15 @@ func Begin(dir, origin string) (*Writer, error) {
 
 // Close ends the writing. Without Commit the backup is as it was.
 func (w *Writer) Close() error { return w.lock.Close() }
+
+// LogAlone begins a backup without files beside the log. The error is [os.ErrExist] if the backup before
+// has such files: Commit would remove the keys, of which this may be the last copy.
+func (w *Writer) LogAlone() error {
+	if w.had == 0 {
+		return nil
+	}
+	return fmt.Errorf("backup: %s has keys of the ledger, which a backup of the log alone would remove: %w", w.dir, fs.ErrExist)
+}
 
 // Copy takes the files of a data directory: the keys, and the evidence.
 func (w *Writer) Copy(data string) error {

@@ -104,6 +104,29 @@ func TestRestoresWhatWasSaved(t *testing.T) {
 	}
 }
 
+// TestLogAlone backs up the log alone, beside keys and without them. The keys of a backup stay.
+func TestLogAlone(t *testing.T) {
+	data, dir := t.TempDir(), filepath.Join(t.TempDir(), "backup")
+	for range 2 {
+		w, err := backup.Begin(dir, "a.example/log")
+		must(t, err)
+		must(t, w.LogAlone())
+		m, err := w.Commit(merkle.Head{Size: 5})
+		must(t, errors.Join(err, w.Close()))
+		if m.HasKeys() {
+			t.Errorf("%+v", m)
+		}
+	}
+	write(t, data, ledgerFiles)
+	save(t, data, dir, 6)
+	w, err := backup.Begin(dir, "a.example/log")
+	must(t, err)
+	if err := w.LogAlone(); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the keys would be removed: %v", err)
+	}
+	must(t, w.Close())
+}
+
 // TestDamage changes each file of a backup: nothing is restored.
 func TestDamage(t *testing.T) {
 	data, dir := t.TempDir(), t.TempDir()
@@ -113,12 +136,10 @@ func TestDamage(t *testing.T) {
 		path := filepath.Join(dir, "files", f.SHA256)
 		content, err := os.ReadFile(path)
 		must(t, err)
-		for _, bad := range [][]byte{nil, append(slices.Clone(content), 'x'), append([]byte{content[0] ^ 1}, content[1:]...)} {
-			must(t, os.Remove(path))
-			if bad != nil {
+		for _, bad := range [][]byte{nil, {}, append(slices.Clone(content), 'x'), append([]byte{content[0] ^ 1}, content[1:]...)} {
+			must(t, os.RemoveAll(path))
+			if bad != nil { // nil: the file is gone
 				must(t, os.WriteFile(path, bad, 0o600))
-			} else {
-				must(t, os.WriteFile(path, nil, 0o600))
 			}
 			restored := filepath.Join(t.TempDir(), "data")
 			err := m.Restore(dir, restored)

@@ -93,6 +93,8 @@ func save(ctx context.Context, t *terminal.Terminal, l *access.Log, f *files, di
 		if err := b.Copy(f.data); err != nil {
 			return backupError(err)
 		}
+	} else if err := b.LogAlone(); err != nil {
+		return exit.Remedied("pass --data, or back up the log alone to another directory", backupError(err))
 	}
 	head, err := l.Published(ctx)
 	if err != nil {

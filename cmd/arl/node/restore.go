@@ -53,8 +53,8 @@ const stagingSuffix = ".restoring"
 // Restore restores a ledger from a backup into a data directory, which must be missing or empty. The
 // ledger signs on from the tree head of the backup, and so nothing newer may have been signed. One of
 // these says so: the anchor, which stayed in its place; a head that somebody has seen; a quorum of the
-// witnesses, who have cosigned nothing newer; or an operator's word. A newer head that any of these, or
-// this machine, knows is an error.
+// witnesses, who have cosigned nothing newer; or an operator's word. The witnesses are asked only if
+// none of the others says so. A newer head that any of these, or this machine, knows is an error.
 //
 // A crash at any moment leaves no ledger, or the whole one. The next Restore goes on.
 func Restore(ctx context.Context, o Options, r *Restoring) (*Restored, error) {
