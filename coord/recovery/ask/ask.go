@@ -135,7 +135,8 @@ func checkHistory(h *recovery.History) *scenario.Error {
 		scenario.CheckCount("/spent_tokens", &h.SpentTokens), scenario.CheckCount("/started_at", &h.StartedAt), scenario.CheckCount("/max_retries", h.MaxRetries),
 		scenario.CheckCount("/budget/attempts", h.Budget.Attempts), scenario.CheckCount("/budget/cost_micro_usd", h.Budget.CostMicroUSD),
 		scenario.CheckCount("/budget/tokens", h.Budget.Tokens), scenario.CheckCount("/budget/deadline_ms", h.Budget.DeadlineMS),
-		checkMany("/tags", len(h.Tags), tagsMax), checkMany("/rungs", len(h.Rungs), rungsMax))
+		checkMany("/tags", len(h.Tags), tagsMax, "leave out tags"),
+		checkMany("/rungs", len(h.Rungs), rungsMax, "ask a person: no ladder is that long"))
 	if wrong != nil {
 		return wrong
 	}
@@ -189,9 +190,9 @@ func checkSeed(seed int64) *scenario.Error {
 	return nil
 }
 
-func checkMany(field string, n, most int) *scenario.Error {
+func checkMany(field string, n, most int, remedy string) *scenario.Error {
 	if n > most {
-		return &scenario.Error{Problem: entry.TooLarge, Field: field, Detail: "holds more elements than the limit", Remedy: "ask a person: no ladder is that long"}
+		return &scenario.Error{Problem: entry.TooLarge, Field: field, Detail: "holds more elements than the limit", Remedy: remedy}
 	}
 	return nil
 }

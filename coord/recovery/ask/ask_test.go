@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -19,6 +18,7 @@ import (
 	"recoveryledger/coord/recovery/ask"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/schematest"
 )
 
 // vector is a vector of testdata/vectors/decide.
@@ -45,8 +45,8 @@ func TestVectors(t *testing.T) {
 	if err != nil || len(files) < 100 {
 		t.Fatalf("%d vectors: %v", len(files), err)
 	}
-	asked, schema := 0, schemaOf(t, "question")
-	answers := schemaOf(t, "decision")
+	asked, schema := 0, schematest.Compile(t, ask.Schema("question"))
+	answers := schematest.Compile(t, ask.Schema("decision"))
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		must(t, err)
@@ -173,6 +173,9 @@ func TestRefusals(t *testing.T) {
 		if !ok || wrong.Field != c.field || wrong.Remedy == "" || wrong.Detail == "" {
 			t.Errorf("%s → %s: %v", c.old, c.new, err)
 		}
+		if c.field == "/history/tags" && !strings.Contains(wrong.Remedy, "tags") {
+			t.Errorf("too many tags: %s", wrong.Remedy)
+		}
 	}
 	for field, body := range map[string]string{
 		"/error/http_status": `{"history":{"case":"a"},"error":{"http_status":99}}`,
@@ -188,40 +191,13 @@ func TestRefusals(t *testing.T) {
 // Every member of a question is in its schema, and every member of an answer in the answer's.
 func TestSchemas(t *testing.T) {
 	var q ask.Question
-	fill(reflect.ValueOf(&q).Elem())
-	takes(t, schemaOf(t, "question"), encode(t, q))
+	schematest.Fill(&q)
+	takes(t, schematest.Compile(t, ask.Schema("question")), encode(t, q))
 	var d ask.Decision
-	fill(reflect.ValueOf(&d).Elem())
-	takes(t, schemaOf(t, "decision"), encode(t, d))
+	schematest.Fill(&d)
+	takes(t, schematest.Compile(t, ask.Schema("decision")), encode(t, d))
 	if ask.Schema("other") != nil {
 		t.Error("a schema of nothing")
-	}
-}
-
-// fill sets every member of a value that a schema would notice.
-func fill(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for _, member := range v.Fields() {
-			fill(member)
-		}
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem())
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0))
-	case reflect.Int, reflect.Int64:
-		v.SetInt(400)
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.String:
-		words := map[reflect.Type]string{reflect.TypeFor[entry.Effect](): "none", reflect.TypeFor[entry.Effects](): "none", reflect.TypeFor[entry.ReplaySafety](): "safe",
-			reflect.TypeFor[recovery.Strategy](): "retry", reflect.TypeFor[recovery.Result](): "ok", reflect.TypeFor[entry.Severity](): "info"}
-		v.SetString("high") // risk
-		if word := words[v.Type()]; word != "" {
-			v.SetString(word)
-		}
 	}
 }
 
@@ -231,7 +207,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"history":{"case":"a","effect":"none","model":"m","tags":["t"]},"error":{"http_status":429,"text":"x"}}`))
 	f.Add([]byte(`{"history":{"case":"a","failure":{"class":"crash","code":"lost"},"rungs":[{"class":"crash","code":"lost","rule":{"id":"crash","rung":1},"strategy":"state_reset","scope":"start","result":"failed"}],"max_retries":3}}`))
 	f.Add([]byte("{\"history\":null}"))
-	p, schema := recovery.Default(), schemaOf(f, "question")
+	p, schema := recovery.Default(), schematest.Compile(f, ask.Schema("question"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		q, err := ask.Decode(text)
 		if err != nil {
@@ -253,22 +229,9 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func schemaOf(tb testing.TB, name string) *jsonschema.Schema {
-	tb.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(ask.Schema(name)))
-	must(tb, err)
-	c := jsonschema.NewCompiler()
-	must(tb, c.AddResource(name, doc))
-	schema, err := c.Compile(name)
-	must(tb, err)
-	return schema
-}
-
 func takes(tb testing.TB, schema *jsonschema.Schema, text []byte) {
 	tb.Helper()
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	must(tb, err)
-	if err := schema.Validate(value); err != nil {
+	if err := schematest.Check(schema, text); err != nil {
 		tb.Fatalf("%s: %v", text, err)
 	}
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"reflect"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -12,6 +11,7 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/schematest"
 )
 
 // strategyAnswers are what strategies may say, and whether it is an action.
@@ -74,28 +74,6 @@ func TestSchemaOfActions(t *testing.T) {
 	}
 }
 
-// fill sets every member of a value to something that is not zero.
-func fill(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.Struct:
-		for _, member := range v.Fields() {
-			fill(member)
-		}
-	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem())
-	case reflect.Slice:
-		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
-		fill(v.Index(0))
-	case reflect.String:
-		v.SetString("x")
-	case reflect.Bool:
-		v.SetBool(true)
-	case reflect.Int, reflect.Int64:
-		v.SetInt(7)
-	}
-}
-
 // Every question that is really asked keeps to its schema, which knows every
 // member that a history can have.
 func TestSchemaOfQuestions(t *testing.T) {
@@ -119,9 +97,7 @@ func TestSchemaOfQuestions(t *testing.T) {
 		t.Errorf("%d questions", asked)
 	}
 	var h recovery.History
-	fill(reflect.ValueOf(&h).Elem())
-	h.Risk, h.Effect, h.Probe, h.Failure.Effects, h.Failure.ReplaySafety = "high", entry.EffectNone, entry.EffectsNone, entry.EffectsPartial, entry.ReplaySafe
-	h.Rungs[0].Result = recovery.ResultOK
+	schematest.Fill(&h)
 	check(recovery.Case{History: &h})
 }
 
@@ -157,11 +133,7 @@ func TestSchemasFitWhatIsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := report.Validate(value); err != nil {
+		if err := schematest.Check(report, text); err != nil {
 			t.Errorf("report: %v\n%s", err, text)
 		}
 		again, err := DecodeReport("report.json", text)
@@ -184,22 +156,9 @@ func schemaText(name string) []byte {
 
 func schemaOf(tb testing.TB, name string) *jsonschema.Schema {
 	tb.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaText(name)))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("urn:"+name, doc); err != nil {
-		tb.Fatal(err)
-	}
-	compiled, err := compiler.Compile("urn:" + name)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return compiled
+	return schematest.Compile(tb, schemaText(name))
 }
 
 func schemaTakes(schema *jsonschema.Schema, text []byte) bool {
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	return err == nil && schema.Validate(value) == nil
+	return schematest.Check(schema, text) == nil
 }

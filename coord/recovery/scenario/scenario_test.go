@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/schematest"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
@@ -30,20 +31,11 @@ func step(members string) string { return with(`"id":"s"`, `"id":"s",`+members) 
 
 func caseSchema(tb testing.TB) *jsonschema.Schema {
 	tb.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(CaseSchema()))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("urn:case", doc); err != nil {
-		tb.Fatal(err)
-	}
-	return compiler.MustCompile("urn:case")
+	return schematest.Compile(tb, CaseSchema())
 }
 
 func caseSchemaTakes(schema *jsonschema.Schema, text []byte) bool {
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	return err == nil && schema.Validate(value) == nil
+	return schematest.Check(schema, text) == nil
 }
 
 // fixtureLines are the lines of the scenario that was written for this project.
