@@ -17,7 +17,7 @@ func TestProviderCodesAreRows(t *testing.T) {
 		"quality_gate_failed", "tool_error", "effect_uncertain", "unauthenticated", "permission_denied", "content_filtered", "safety_violation",
 		"budget_exceeded", "state_corrupt", "state_conflict", "dependency_failed", "delegation_failed", "process_lost", "oom", "panic", "interrupted",
 	} {
-		label := byProvider(kind)
+		label := causes().named(kind)
 		if reached[label] {
 			t.Errorf("%s: the row %s has two values", kind, label)
 		}
@@ -33,7 +33,7 @@ func TestProviderCodesAreRows(t *testing.T) {
 			}
 		}
 	}
-	if got := byProvider("_OTHER"); got != UnknownLabel() {
+	if got := causes().named("_OTHER"); got != UnknownLabel() {
 		t.Errorf("_OTHER is %s", got)
 	}
 }
@@ -42,7 +42,7 @@ func TestProviderCodesAreRows(t *testing.T) {
 // wrappers they must not know.
 func TestProviderCodes(t *testing.T) {
 	for code, want := range map[string]string{
-		"ThrottlingException": "capacity.rate_limited", "slow_down": "capacity.rate_limited", "anthropic.OverloadedError": "capacity.overloaded",
+		"ThrottlingException": "capacity.rate_limited", "slow_down": "capacity.rate_limited", "anthropic.OverloadedError": "capacity.overloaded", "com.x.Client$OverloadedError": "capacity.overloaded",
 		"billing_error": "capacity.quota_exhausted", "request_too_large": "request.context_overflow", "litellm.exceptions.ContextWindowExceededError": "request.context_overflow",
 		"DeploymentNotFound": "request.invalid", "ExpiredTokenException": "access.unauthenticated", "google.api_core.exceptions.PermissionDenied": "access.denied",
 		"ResponsibleAIPolicyViolation": "safety.content_filtered", "agents.exceptions.InputGuardrailTripwireTriggered": "safety.violation", "refusal": "output.refused",

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"strconv"
-	"strings"
 
 	"recoveryledger/ledger/entry"
 )
@@ -88,7 +87,7 @@ func (t *causeTables) explain(raw RawError, leaving string) Explanation {
 	message, shape, e.Refused = t.message(raw.Text, leaving)
 	form, formCause := t.formIn(raw.Text)
 	words, wordCause := t.phraseIn(raw.Text)
-	code := byProvider(raw.ProviderCode)
+	code := t.named(raw.ProviderCode)
 	if leaving == "aider_swe_bench" && t.harness[raw.ProviderCode] {
 		code = UnknownLabel()
 		words, wordCause = t.phraseIn(raw.ProviderCode + " " + raw.Text)
@@ -141,15 +140,6 @@ func byStatus(status int) Label {
 		return Label{Class: "tool", Code: "error"}
 	}
 	return label
-}
-
-// byProvider takes the row of a code that a provider, a framework or a harness
-// gives to its errors. The name of an exception may stand with its package.
-func byProvider(code string) Label {
-	if label := causes().codes.of(code); label != UnknownLabel() {
-		return label
-	}
-	return causes().exceptions.of(code[strings.LastIndexAny(code, ".:")+1:])
 }
 
 // byMessage knows messages by their exact shape: the whole text, or the fixed words around a

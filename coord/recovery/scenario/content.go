@@ -14,8 +14,8 @@ import (
 // looks at the form of the answer, and never for words in the text. A failure is one message of a
 // known shape, a text that starts with "Error:", a text with a traceback, with an exit code other
 // than 0 at its end or with a command that the shell did not find, or an object with members that say
-// so. The object
-// may be JSON, or the text form of a Python dictionary, which wrappers of APIs leave behind.
+// so. The object may be JSON, or the text form of a Python dictionary, which wrappers of APIs leave
+// behind.
 func FailureIn(answer string) (RawError, bool) {
 	text := strings.TrimSpace(answer)
 	if cause, ok := strings.CutPrefix(text, "Error:"); ok {
@@ -37,8 +37,8 @@ func hasKnownShape(text string) bool {
 }
 
 // failureOf reads the members of an answer. Each of these members says failed: error with content,
-// isError or is_error true, success false, errors without data, an exit code other than 0, a status from 400 to 599, or a lone message of a known
-// shape.
+// isError or is_error true, success false, errors without data, an exit code other than 0, a status
+// from 400 to 599, or a lone message of a known shape.
 func failureOf(all []Member) (RawError, bool) {
 	raw, failed, onlyErrors, hasData := RawError{}, false, false, false
 	texts := map[string]string{}

@@ -35,7 +35,8 @@ func (t *causeTables) exited(code int) Label {
 	return Label{"tool", "error"}
 }
 
-// named takes the row of a code or of the name of an exception, with or without its package.
+// named takes the row of a code that a provider, a framework or a harness gives to its errors, or of
+// the name of an exception, with or without its package.
 func (t *causeTables) named(code string) Label {
 	if label := t.codes.of(code); label != UnknownLabel() {
 		return label
