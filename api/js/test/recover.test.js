@@ -103,6 +103,8 @@ test("what is no failure of a step", async (t) => {
 test("statuses, codes and names stand where the classifier looks for them", () => {
   const evil = Object.defineProperty(new Error("x"), "code", { get: throws(new Error("never")) });
   const fetchFailed = new TypeError("fetch failed", { cause: Object.assign(new Error("connect"), { code: "ECONNREFUSED" }) });
+  const looped = new Error("its own cause");
+  looped.cause = looped;
   /** @type {[unknown, object][]} */
   const cases = [
     [statusError(503, { after: "7" }), { http_status: 503, retry_after_ms: 7000 }],
@@ -110,6 +112,7 @@ test("statuses, codes and names stand where the classifier looks for them", () =
     [statusError(429, { code: "insufficient_quota" }), { http_status: 429, provider_code: "insufficient_quota" }],
     [Object.assign(new Error("14 UNAVAILABLE"), { code: 14, details: "" }), { grpc_code: "UNAVAILABLE" }],
     [fetchFailed, { provider_code: "ECONNREFUSED", text: "connect" }],
+    [looped, { provider_code: "Error", text: "its own cause" }],
     [evil, { provider_code: "Error", text: "x" }],
     [new RangeError("ü".repeat(3000)), { provider_code: "RangeError", text: "ü".repeat(2048) }],
     ["a text", { text: "a text" }],

@@ -17,6 +17,7 @@ EFFECTS = ("none", "partial", "complete", "unknown")
 MAX_TEXT, MAX_CODE = 4096, 64  # bytes
 MAX_WAIT = 9007199254740991 // 1000  # seconds that a Retry-After may say
 FAILED_IN = "_recoveryledger_step"  # the attribute of an exception that ended a step
+MAX_WRAPPERS = 16  # that stand around a cause
 WRAPPERS = ("Exception", "RuntimeError", "BaseException")  # names that say nothing of the cause
 Probe = Callable[["Step"], "bool | None"]
 
@@ -141,7 +142,9 @@ def _action(decision: dict[str, Any], *, done: bool = False) -> Action:
 
 def raw_of(error: BaseException) -> dict[str, Any]:
     """What the classifier looks at: the status, the code or the name of an exception, and its text."""
-    while type(error).__name__ in WRAPPERS and error.__cause__ is not None:
+    for _ in range(MAX_WRAPPERS):  # an exception may be its own cause
+        if type(error).__name__ not in WRAPPERS or error.__cause__ is None:
+            break
         error = error.__cause__
     raw: dict[str, Any] = {}
     response = _of(error, "response")

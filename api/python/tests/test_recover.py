@@ -166,12 +166,15 @@ class Raw(Live):
         headers["Retry-After"] = "7"
         wrapped = RuntimeError("retries spent")
         wrapped.__cause__ = Status(429)
+        looped = RuntimeError("raised from itself")
+        looped.__cause__ = looped
         grpc = type("RpcError", (Exception,), {"code": lambda self: type("Code", (), {"name": "UNAVAILABLE"})()})
         evil = type("Evil", (Exception,), {"__str__": lambda self: 1 / 0, "code": property(lambda self: 1 / 0)})
         for error, want in (
             (HTTPError("http://x", 503, "Service Unavailable", headers, io.BytesIO()), {"http_status": 503, "retry_after_ms": 7000}),
             (Status(429, code="insufficient_quota"), {"http_status": 429, "provider_code": "insufficient_quota"}),
             (wrapped, {"http_status": 429, "provider_code": "Status"}),
+            (looped, {"provider_code": "RuntimeError", "text": "raised from itself"}),
             (grpc(), {"grpc_code": "UNAVAILABLE"}),
             (evil(), {"text": "", "provider_code": "Evil"}),
             (OSError(28, "No space left on device"), {"provider_code": "ENOSPC"}),
