@@ -151,8 +151,7 @@ func (b *taskPage) askLease(ctx context.Context, k *Console) {
 		b.NoLease = "the ledger knows of none"
 	case lease.Agent != b.Agent || lease.Epoch != b.Epoch:
 		b.NoLease = "the ledger tells the lease of another claim than the newest one shown here"
-	}
-	if b.NoLease == "" {
+	default:
 		b.Lease = lease
 	}
 }
