@@ -40,5 +40,5 @@ func TestRecent(t *testing.T) {
 	says("1 DISMISSED", "1 listed, +0 in the last hour")
 	l.At += 23 * 60 * 60 * 1000
 	l.Do("a", "latest", entry.EffectNone)
-	says("No incident is over since then.", "Entries in the last 24 hours: 6<")
+	says("No incident is over since then.", "Entries in the last 24 hours: 6<", "hours of the clock, the oldest first and the present one last: 3, 0, ", `, 0, 3"><rect`)
 }
