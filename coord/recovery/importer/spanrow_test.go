@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 )
 
 // sdkLine writes a span as the console exporter of an OpenTelemetry SDK prints it, which smolagents
@@ -187,6 +188,25 @@ func TestTools(t *testing.T) {
 		{"tool: {}", "/tool"}, {"tools: &a {}", ""}} {
 		if _, err := ParseTools("tools.yaml", []byte(c[0])); err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: %v", c[0], err)
+		}
+	}
+}
+
+// A call that failed may have had the effect that is declared, though the name of its tool shows none.
+// A call that was refused had none.
+func TestDeclaredEffectOfFailures(t *testing.T) {
+	refused := strings.Replace(timedOut, "requests.exceptions.ReadTimeout", "ToolError", 1)
+	refused = strings.Replace(refused, "timed out", "Authentication required", 1)
+	kind := strings.Replace(kindTool, "fetch_price", "get_paid", 1)
+	for event, want := range map[string]string{timedOut: `"effects":"unknown","replay_safety":"unknown"`, refused: `"effects":"none","replay_safety":"safe"`} {
+		var out strings.Builder
+		w := Writer{Out: &out, Tools: Tools{"get_paid": {Effect: entry.EffectIrrevocable}}}
+		text := sdkLine("a 2 ", "get_paid", "ERROR", kind, event)
+		if err := w.All(t.Context(), "file", Import(OpenInference, "file", strings.NewReader(text)), func() {}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), `"effect":"irrevocable"`) || !strings.Contains(out.String(), want) {
+			t.Errorf("want %s: %s", want, out.String())
 		}
 	}
 }

@@ -64,7 +64,7 @@ func readTool(name string, members map[string]any) (tool Tool, wrong *scenario.E
 }
 
 // declare applies the declarations to the steps of a case. A failed call of a tool without effect
-// left none.
+// left none. A tool whose name shows no effect, and that is declared to have one, may have left it.
 func (t Tools) declare(c *scenario.Case) {
 	if len(t) == 0 {
 		return
@@ -80,22 +80,25 @@ func (t Tools) declare(c *scenario.Case) {
 		if tool.Effect == "" {
 			continue
 		}
+		before := s.Effect
 		s.Effect = tool.Effect
-		s.Failure = without(s.Failure, tool.Effect)
+		s.Failure = declared(s.Failure, before, tool.Effect)
 		s.Attempts = slices.Clone(s.Attempts)
 		for j := range s.Attempts {
-			s.Attempts[j].Failure = without(s.Attempts[j].Failure, tool.Effect)
+			s.Attempts[j].Failure = declared(s.Attempts[j].Failure, before, tool.Effect)
 		}
 	}
 }
 
-// without is the failure of a call of a tool with an effect.
-func without(f *scenario.Failure, effect entry.Effect) *scenario.Failure {
-	if f == nil || effect != entry.EffectNone {
+// declared is the failure of a call of a tool that has the effect now, and had another one by its
+// name. What a failure left follows from the effect only where it is none.
+func declared(f *scenario.Failure, before, now entry.Effect) *scenario.Failure {
+	if f == nil || before == now || before != entry.EffectNone && now != entry.EffectNone {
 		return f
 	}
+	known := scenario.NewFailure(now, f.Raw, f.Evidence)
 	changed := *f
-	changed.Effects, changed.ReplaySafety = entry.EffectsNone, entry.ReplaySafe
+	changed.Effects, changed.ReplaySafety = known.Effects, known.ReplaySafety
 	return &changed
 }
 
