@@ -139,13 +139,3 @@ func (f *Facts) Report(entries []entry.Registered) *Report {
 	r.Verify = f.steps()
 	return r
 }
-
-// Statements returns the sentences of a section.
-func (r *Report) Statements(id string) []Statement {
-	for i := range r.Sections {
-		if r.Sections[i].ID == id {
-			return r.Sections[i].Statements
-		}
-	}
-	return nil
-}

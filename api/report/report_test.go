@@ -183,6 +183,12 @@ func saidBy(e *entry.Registered, section string) []string {
 	return nil
 }
 
+// statements returns the sentences of a section.
+func statements(r *report.Report, id string) []report.Statement {
+	i := slices.IndexFunc(r.Sections, func(s report.Section) bool { return s.ID == id })
+	return r.Sections[i].Statements
+}
+
 // TestAnotherEntryMakesAnotherPage changes what one entry says, and finds the sentences about that entry
 // changed.
 func TestAnotherEntryMakesAnotherPage(t *testing.T) {
@@ -207,7 +213,7 @@ func TestAnotherEntryMakesAnotherPage(t *testing.T) {
 			changed := 0
 			for _, section := range pageOf(t, other, incident).Sections {
 				for _, s := range section.Statements {
-					if len(s.Entries) == 1 && other.Entries[s.Entries[0]].Kind == c.kind && !slices.ContainsFunc(before.Statements(section.ID), func(old report.Statement) bool {
+					if len(s.Entries) == 1 && other.Entries[s.Entries[0]].Kind == c.kind && !slices.ContainsFunc(statements(before, section.ID), func(old report.Statement) bool {
 						return old.Says == s.Says
 					}) {
 						changed++
@@ -251,7 +257,7 @@ func TestOpenIncident(t *testing.T) {
 	l.Do("a", "send", entry.EffectIrrevocable)
 	incident := l.Signal("a", "a#send")
 	l.Decide(incident, entry.ActEscalate)
-	open := pageOf(t, l, incident).Statements("open")
+	open := statements(pageOf(t, l, incident), "open")
 	if len(open) == 0 || !strings.Contains(open[0].Says, "0 of 1 approvals") || !slices.Equal(open[0].Entries, []uint64{incident, incident + 1}) {
 		t.Errorf("open: %+v", open)
 	}
