@@ -123,6 +123,24 @@ func TestAtLeastOnce(t *testing.T) {
 	}
 }
 
+// TestWaitsAsLongAsAsked answers once that it takes messages a second later.
+func TestWaitsAsLongAsAsked(t *testing.T) {
+	n, r := start(t), receive(t)
+	asked := make(chan time.Time, 1)
+	r.says(func(w http.ResponseWriter, _ *http.Request) {
+		asked <- time.Now()
+		r.says(nil)
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	n.notify(r.endpoint("pager"))
+	n.incident("one")
+	r.await("the message at the second attempt", func() bool { return len(r.seen) == 1 && r.tries == 2 })
+	if waited := time.Since(<-asked); waited < time.Second {
+		t.Errorf("asked again after %v", waited)
+	}
+}
+
 // TestADeadEndpointHoldsUpNobody stands beside one that never answers and one that nobody listens at.
 func TestADeadEndpointHoldsUpNobody(t *testing.T) {
 	n, dead, good := start(t), receive(t), receive(t)
@@ -140,7 +158,7 @@ func TestADeadEndpointHoldsUpNobody(t *testing.T) {
 	good.taken(20)
 }
 
-// TestFilters tells endpoints of what they ask for.
+// TestFilters tells endpoints of what they ask for, and of nothing else.
 func TestFilters(t *testing.T) {
 	n, ends, flows, all := start(t), receive(t), receive(t), receive(t)
 	a, b := ends.endpoint("ends"), flows.endpoint("flows")
@@ -148,8 +166,25 @@ func TestFilters(t *testing.T) {
 	n.notify(a, b, all.endpoint("all"))
 	n.incident("one")
 	all.taken(1)
-	if len(ends.seen)+len(flows.seen) > 0 {
-		t.Errorf("told %s and %s", ends.told(), flows.told())
+	var lines []byte
+	for i, body := range []entry.Body{
+		&entry.Checkpoint{Checkpoint: "c", Digest: entry.DigestOf("w")},
+		&entry.Checkpoint{Header: entry.Header{Wid: "other"}, Checkpoint: "c", Digest: entry.DigestOf("other")},
+		&entry.Agent{Principal: "a", Op: entry.Enrol, Key: n.made.Key("a").Public, Roles: []entry.Role{entry.RoleAgent}, Domain: "d", Span: entry.SpanWorkflow}, // of no workflow
+	} {
+		lines = fmt.Appendf(lines, `{"detail":"x","index":%d,"envelope":%s}`+"\n", i, n.made.Sign("a", body).AppendEnvelope(nil))
+	}
+	must(t, os.WriteFile(n.config().Evidence, lines, 0o600))
+	for _, c := range []struct {
+		r    *receiver
+		want []uint64
+	}{{ends, []uint64{0, 1, 2}}, {flows, []uint64{1, 2}}} {
+		seen := c.r.taken(len(c.want))
+		for i, index := range c.want {
+			if seen[i].Type() != "agent-recovery.log.equivocation" || seen[i].data(t).Index != index {
+				t.Errorf("told %s, want the equivocations of %v", seen[i].body, c.want)
+			}
+		}
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/cloudevents/sdk-go/v2/event"
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/process"
 )
 
@@ -97,8 +98,8 @@ func (p *post) send(ctx context.Context, m *message) (time.Duration, error) {
 		return 0, nil
 	}
 	wait := time.Duration(0)
-	if seconds, err := strconv.Atoi(answer.Header.Get("Retry-After")); err == nil && seconds > 0 {
-		wait = min(time.Duration(seconds)*time.Second, waitMax)
+	if ms := scenario.RetryAfterMS(answer.Header.Get("Retry-After")); ms != nil {
+		wait = time.Duration(min(*ms, waitMax.Milliseconds())) * time.Millisecond
 	}
 	return wait, fmt.Errorf("the endpoint answers %s", answer.Status)
 }
