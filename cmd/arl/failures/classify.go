@@ -26,7 +26,7 @@ func (o *Classify) Register(flags *pflag.FlagSet) {
 // Run classifies a message, or standard input for "-", and says why.
 func (o *Classify) Run(a *terminal.Terminal, text string) error {
 	if text == "-" {
-		input, err := a.ReadInput("-", policyMax)
+		input, err := a.ReadInput("-", inputMax)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,5 @@
-// Package failures answers about single failures: what to do about one.
+// Package failures answers about single failures: which one it is, and what to do about it. It also
+// reads the files of tools by which failures are imported.
 package failures
 
 import (
@@ -17,8 +18,8 @@ import (
 	"recoveryledger/coord/recovery/ask"
 )
 
-// policyMax is the size of a policy file in bytes.
-const policyMax = 1 << 20
+// inputMax is the size in bytes of a message, a policy file or a tools file.
+const inputMax = 1 << 20
 
 // Decide are the flags of arl decide.
 type Decide struct {
@@ -65,7 +66,7 @@ func (o *Decide) Run(ctx context.Context, a *terminal.Terminal, m *access.Machin
 
 // loadRules reads the rules of a policy file.
 func loadRules(a *terminal.Terminal, file string) (*recovery.Policy, error) {
-	document, err := a.ReadGiven(file, policyMax)
+	document, err := a.ReadGiven(file, inputMax)
 	if err != nil {
 		return nil, err
 	}

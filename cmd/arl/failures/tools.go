@@ -12,7 +12,7 @@ func ReadTools(a *terminal.Terminal, file string) (importer.Tools, error) {
 	if file == "" {
 		return nil, nil
 	}
-	text, err := a.ReadGiven(file, policyMax)
+	text, err := a.ReadGiven(file, inputMax)
 	if err != nil {
 		return nil, err
 	}
