@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,18 +25,21 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// elsewhere names the tests that provoke a metric by a fault that a server in this process cannot
-// have, or that takes a scene of its own. Each of them asserts a value of the metric.
-var elsewhere = map[string]string{
-	"arl_clients_gone_total":       "gone_linux_test.go",
-	"arl_event_streams":            "bundle_pages_test.go",
-	"arl_incidents_unacknowledged": "incident_test.go",
-	"arl_leases_lost_total":        "tasks_test.go",
-	"arl_snapshots_damaged_total":  "../../cmd/arl/damage_process_test.go",
+// elsewhere has the assertions, in the tests of processes, that damage on a real disk is counted.
+const elsewhere = "../../cmd/arl/damage_process_test.go"
+
+// damages are the samples that elsewhere asserts.
+var damages = map[string]string{
+	"arl_snapshots_damaged_total":        `"arl_snapshots_damaged_total 1"`,
+	invariantSeries(metrics.CorruptRead): "`arl_invariant_violations_total{invariant=\"corrupt_read\"} 1`",
 }
 
-// provoked takes the names of metrics, and the series of invariants, that have a value other than
-// 0.
+// invariantSeries returns the name of the series of an invariant.
+func invariantSeries(i metrics.Invariant) string {
+	return `arl_invariant_violations_total{invariant="` + string(i) + `"}`
+}
+
+// provoked takes the names of metrics, and the series of invariants, that have a value other than 0.
 type provoked map[string]bool
 
 // read reads the metrics of a node.
@@ -44,18 +48,27 @@ func (p provoked) read(n *node) {
 	p.take(string(n.get("/metrics").body))
 }
 
+// of reads metrics that a test has at hand.
+func (p provoked) of(m *metrics.Metrics) {
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	p.take(answer.Body.String())
+}
+
 // take takes the metrics in a text.
 func (p provoked) take(text string) {
 	for line := range strings.Lines(text) {
-		sample, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if strings.HasPrefix(line, "#") || value == "0" {
+		line = strings.TrimSpace(line)
+		sample, zero := strings.CutSuffix(line, " 0")
+		if strings.HasPrefix(line, "#") || zero {
 			continue
 		}
-		name, labels, _ := strings.Cut(sample, "{")
+		name, _, _ := strings.Cut(sample, "{")
+		name, _, _ = strings.Cut(name, " ")
 		name = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_count"), "_sum"), "_bucket")
 		p[name] = true
 		if name == "arl_invariant_violations_total" {
-			p[labels] = true
+			p[sample[:strings.LastIndexByte(sample, ' ')]] = true
 		}
 	}
 }
@@ -75,21 +88,22 @@ func TestEveryMetricIsProvoked(t *testing.T) {
 	for name, provoke := range map[string]func(*testing.T, provoked){
 		"incident": provokeIncident, "tasks": provokeTasks, "attempts": provokeAttempts, "refusals": provokeRefusals,
 		"witnesses": provokeWitnesses, "process": provokeProcess, "index": provokeIndex, "connections": provokeConnections,
+		"silence": provokeSilence, "lease": provokeLease, "clients": provokeClients,
 	} {
 		t.Run(name, func(t *testing.T) { provoke(t, seen) })
 	}
+	want := []string{invariantSeries(metrics.CorruptRead)}
 	for _, m := range metrics.Catalogue() {
-		if seen[m.Name] {
-			continue
-		}
-		content, err := os.ReadFile(filepath.FromSlash(elsewhere[m.Name]))
-		if err != nil || !strings.Contains(string(content), m.Name) {
-			t.Errorf("no test provokes %s", m.Name)
-		}
+		want = append(want, m.Name)
 	}
 	for _, i := range []metrics.Invariant{metrics.Forged, metrics.Equivocated, metrics.ExecutedTwice, metrics.BeyondLimits, metrics.ForbiddenRecovery} {
-		if !seen[`invariant="`+string(i)+`"}`] {
-			t.Errorf("nothing counts as %s", i)
+		want = append(want, invariantSeries(i))
+	}
+	content, err := os.ReadFile(filepath.FromSlash(elsewhere))
+	must(t, err)
+	for _, name := range want {
+		if assertion := damages[name]; !seen[name] && (assertion == "" || !strings.Contains(string(content), assertion)) {
+			t.Errorf("no test provokes %s", name)
 		}
 	}
 }
@@ -129,6 +143,31 @@ func provokeTasks(t *testing.T, seen provoked) {
 	c.put(crashed)
 	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-2"))
 	seen.read(c.node)
+}
+
+// provokeSilence lets the time of a proposal pass without an answer.
+func provokeSilence(t *testing.T, seen provoked) {
+	t.Helper()
+	c := newPanel(t, nil)
+	hasty := c.follower()
+	hasty.Windows.AnswerMS = 1
+	c.put(hasty)
+	c.pipeline()
+	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize}))
+	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActEscalate}))
+	seen.until(c.node, "arl_incidents_unacknowledged")
+}
+
+// provokeLease has an agent hold a task and renew its lease never.
+func provokeLease(t *testing.T, seen provoked) {
+	t.Helper()
+	c := newCrew(t)
+	term := int64(entry.MinLeaseMS)
+	ref := c.create("one", func(b *entry.Task) { b.LeaseMS = &term })
+	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-1"))
+	c.coordinator()
+	seen.until(c.node, "arl_leases_lost_total")
 }
 
 // provokeAttempts records a case that recovered, though the policy forbids that.
@@ -247,7 +286,22 @@ func provokeConnections(t *testing.T, seen provoked) {
 	if _, err := dial(t, address, request).ReadString('\n'); err == nil {
 		t.Fatal("a connection over the bound was taken")
 	}
-	answer := httptest.NewRecorder()
-	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	seen.take(answer.Body.String())
+	seen.of(m)
+}
+
+// provokeClients has a client wait for news, and another one go away before its answer is whole.
+func provokeClients(t *testing.T, seen provoked) {
+	t.Helper()
+	n := start(t, nil)
+	m := metrics.New()
+	address, _ := n.serve(func(c *server.Config) { c.Metrics = m })
+	dial(t, address, fmt.Sprintf("GET /v1/agents/agent-1/commands?wait=25000&from=%d HTTP/1.1\r\nHost: localhost\r\n\r\n", n.log.Head().Size))
+	for !seen["arl_event_streams"] {
+		seen.of(m)
+	}
+	s, err := server.New(n.cfg)
+	must(t, err)
+	s.Fail("/fails", http.ErrAbortHandler)
+	s.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fails", nil))
+	seen.read(n)
 }

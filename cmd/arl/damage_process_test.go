@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -60,14 +62,7 @@ func TestADamagedSnapshotIsBuiltAgain(t *testing.T) {
 	hash := merkle.HashLeaf(last.Leaf) // stands in no full tile: it is in the snapshot alone
 	m.flip(hash[8:24])
 	m.start()
-	response, err := http.Get(m.url + "/metrics")
-	m.must(err)
-	metrics, err := io.ReadAll(response.Body)
-	m.must(err)
-	m.must(response.Body.Close())
-	if !strings.Contains(string(metrics), "\narl_snapshots_damaged_total 1\n") {
-		t.Errorf("the metrics do not count it:\n%s", metrics)
-	}
+	m.counts("arl_snapshots_damaged_total 1")
 	m.ready()
 	m.checkAcknowledged([]acknowledged{{receipt: last}}, rand.New(rand.NewPCG(1, 1)))
 	m.stop()
@@ -80,6 +75,52 @@ func TestADamagedSnapshotIsBuiltAgain(t *testing.T) {
 	if err := fsck.Run(); err != nil || !strings.Contains(out.String(), "sound") {
 		t.Errorf("fsck: %v\n%s", err, out)
 	}
+}
+
+// counts wants a line in the metrics.
+func (m *machine) counts(line string) {
+	m.t.Helper()
+	response, err := http.Get(m.url + "/metrics")
+	m.must(err)
+	metrics, err := io.ReadAll(response.Body)
+	m.must(errors.Join(err, response.Body.Close()))
+	if !strings.Contains(string(metrics), "\n"+line+"\n") {
+		m.t.Errorf("the metrics lack %q:\n%s", line, metrics)
+	}
+}
+
+// TestADamagedEntryIsCounted flips a bit in an entry that a starting ledger does not read: the ledger
+// starts, answers the reader of the entry with an error, and counts what it read.
+func TestADamagedEntryIsCounted(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.start()
+	m.enrol()
+	m.bulk(3000) // a starting ledger reads the first entries, and those behind its snapshot
+	status, body, err := m.post(m.execution())
+	m.must(err)
+	var middle verify.Receipt
+	if status != http.StatusCreated || json.Unmarshal(body, &middle) != nil {
+		t.Fatalf("status %d: %s", status, body)
+	}
+	e, _, err := entry.DecodeLeaf(middle.Leaf)
+	m.must(err)
+	for range 3 {
+		m.bulk(3000)
+	}
+	m.stop()
+	m.start() // what the write-ahead log had is in tables from now on
+	m.stop()
+	m.flip(e.Sig[:16])
+	m.start()
+	response, err := http.Get(fmt.Sprintf("%s/v1/entries/%d", m.url, middle.Index))
+	m.must(err)
+	m.must(response.Body.Close())
+	if response.StatusCode != http.StatusInternalServerError {
+		t.Errorf("the damaged entry: %s", response.Status)
+	}
+	m.counts(`arl_invariant_violations_total{invariant="corrupt_read"} 1`)
+	m.stop()
 }
 
 // ready asks until the ledger says that it takes entries.
