@@ -142,6 +142,29 @@ class Recover(Live):
         action = asyncio.run(loop())
         self.assertEqual((action.strategy, action.failure), ("retry", "transient.unavailable"))
 
+    def test_told_while_a_task_waits(self) -> None:
+        """The wait of a minute ends when work of the run is undone."""
+        @self.agent.restores
+        def _(undo: Undo) -> None:
+            pass
+
+        async def loop() -> None:
+            async with self.agent.run("told-task") as run:
+                await asyncio.to_thread(run.checkpoint, "begun", {})
+                async with run.step("think", effect="reversible") as think:
+                    pass
+                try:
+                    async with run.step("search", parents=[think]):
+                        raise Status(429, "60")
+                except Status as error:
+                    await asyncio.to_thread(run.signal, think, "output.bad_arguments")
+                    await self.agent.recover_async(error)
+
+        began = time.monotonic()
+        with self.assertRaises(RolledBack):
+            asyncio.run(loop())
+        self.assertLess(time.monotonic() - began, 50)
+
     def test_what_is_no_failure_of_a_step(self) -> None:
         with self.assertRaises(InputError):
             self.agent.recover(ValueError("whose?"))
