@@ -132,11 +132,6 @@ type member struct {
 	blocked    int32  // dependents in the plan beyond which something must come first; derived
 }
 
-// undone reports whether the result leaves nothing to undo.
-func undone(r entry.Result) bool {
-	return r == entry.Restored || r == entry.Compensated || r == entry.NotExecuted
-}
-
 // findIncident returns the incident with an id.
 func (s *State) findIncident(id uint64) (number uint32, inc *incident, ok bool) {
 	i, ok := slices.BinarySearchFunc(s.incidents, id, func(inc *incident, id uint64) int { return cmp.Compare(inc.opened, id) })

@@ -125,11 +125,11 @@ type result struct {
 // setResult gives a member its result. Then it updates which executions are undone, which members
 // are released, and which checkpoints are void.
 func (s *State) setResult(f *decisionInForce, m *member, r result, now int64) {
-	first, was := m.result == "", undone(m.result)
+	first, was := m.result == "", m.result.Undone()
 	s.change(f, m, func(m *member) { m.result, m.resultAt, m.own = r.Result, r.index, r.own })
 	line := s.graph.Node(m.exec).Line
 	switch {
-	case undone(r.Result):
+	case r.Result.Undone():
 		s.graph.Undo(m.exec, r.index)
 		if r.Result == entry.Restored {
 			s.graph.Void(line, s.graph.Checkpoint(m.checkpoint-1).Index, r.index)
@@ -188,7 +188,7 @@ func (s *State) drained(exec uint32, index uint64, now int64) {
 		f.waits[line]--
 		s.tryRelease(m, now)
 		s.tryLine(f, line, now)
-		if m.method == scope.Invalid && !undone(m.result) && !m.own {
+		if m.method == scope.Invalid && !m.result.Undone() && !m.own {
 			s.setResult(f, m, result{entry.NotExecuted, index, false}, now)
 		}
 	}

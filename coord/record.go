@@ -82,7 +82,7 @@ func (f *decisionInForce) verdict() (state entry.IncidentState, tally map[entry.
 	for i := range f.members {
 		m := &f.members[i]
 		tally[m.result]++
-		done := undone(m.result)
+		done := m.result.Undone()
 		if done {
 			undoneOnes++
 		}
@@ -108,7 +108,7 @@ func (f *decisionInForce) verdict() (state entry.IncidentState, tally map[entry.
 func (s *State) unresolved(f *decisionInForce) merkle.Head {
 	var leaves []merkle.Hash
 	for i := range f.members {
-		if m := &f.members[i]; !undone(m.result) {
+		if m := &f.members[i]; !m.result.Undone() {
 			planned := s.planMember(m.exec, m.method, m.checkpoint)
 			leaves = append(leaves, merkle.HashLeaf(planned.AppendJSON(nil)))
 		}

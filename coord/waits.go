@@ -147,7 +147,7 @@ func (s *State) refuseOnFenced(field string, ref entry.Ref, by fence, now int64)
 		result = by.members[0].result
 	}
 	switch {
-	case undone(result):
+	case result.Undone():
 		return s.refuseFor(by, now, field, "%s was undone (%s) by incident %d, %s", ref, result, inc.opened, s.describeState(inc, now)).WithRemedy(again)
 	case !inc.state.Open():
 		return s.refuseFor(by, now, field, "%s could not be undone (%s) by incident %d, %s", ref, result, inc.opened, s.describeState(inc, now)).WithRemedy(again)

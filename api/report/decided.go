@@ -129,14 +129,9 @@ func (a *author) undone() { a.outcomes(true) }
 // left writes the executions that were not undone, with what stays in the world.
 func (a *author) left() { a.outcomes(false) }
 
-// complete reports whether a result leaves nothing in the world.
-func complete(r entry.Result) bool {
-	return r == entry.Restored || r == entry.Compensated || r == entry.NotExecuted
-}
-
 func (a *author) outcomes(undone bool) {
 	for _, m := range slices.Backward(a.members()) {
-		if m.Result == "" || complete(m.Result) != undone {
+		if m.Result == "" || m.Result.Undone() != undone {
 			continue
 		}
 		a.sayf(m.ResultAt, "%s", a.outcome(&m))

@@ -202,6 +202,9 @@ func Results() []Result {
 	return []Result{Restored, Compensated, NotExecuted, ResultIrrevocable, ResultFailed, Refused, Withheld, ResultUnknown}
 }
 
+// Undone reports whether the result leaves nothing to undo.
+func (r Result) Undone() bool { return r == Restored || r == Compensated || r == NotExecuted }
+
 // Outcome reports the result of undoing a member. The report is a claim of the agent.
 type Outcome struct {
 	Header

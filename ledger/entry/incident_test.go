@@ -33,3 +33,12 @@ func TestIncidentStates(t *testing.T) {
 		}
 	}
 }
+
+// TestUndone holds each result to what protocol.md, INC-6, says of it: three leave nothing to undo.
+func TestUndone(t *testing.T) {
+	for i, r := range Results() {
+		if want := i < 3; r.Undone() != want {
+			t.Errorf("%s: undone %t", r, r.Undone())
+		}
+	}
+}

@@ -341,7 +341,7 @@ func (a *Agent) restore(ctx context.Context, o *order, c *bundle.Command, now in
 			switch {
 			case other.Result == "" && a.covering(o, other) == nil:
 				return false, nil // its turn comes
-			case other.Line == c.Line && !undone(other.Result): // a withheld outcome, for example, may be in flight
+			case other.Line == c.Line && !other.Result.Undone(): // a withheld outcome, for example, may be in flight
 				return true, a.addWork(ctx, a.newWork(o, Drain, other), o, now)
 			}
 		}
@@ -357,11 +357,6 @@ func (a *Agent) restore(ctx context.Context, o *order, c *bundle.Command, now in
 		group = append(group, other)
 	}
 	return true, a.addWork(ctx, a.newWork(o, Restore, group...), o, now)
-}
-
-// undone reports whether a result leaves nothing to undo.
-func undone(r entry.Result) bool {
-	return r == entry.Restored || r == entry.Compensated || r == entry.NotExecuted
 }
 
 // addWork records an undertaking and starts it, unless an entry must be logged first. An
