@@ -66,17 +66,24 @@ func TestIncidentRunsByItself(t *testing.T) {
 	}
 }
 
-// An amend that nobody answered in time is in the view, the list and the metric, until
-// an operator takes note. The view is as it is described, and its entity tag changes.
-func TestUnansweredAmend(t *testing.T) {
-	c := newPanel(t, nil)
+// newSilence is a panel with an incident and a proposal about it, which has a millisecond for its
+// answer.
+func newSilence(t *testing.T) (c *panel, id, proposal uint64) {
+	t.Helper()
+	c = newPanel(t, nil)
 	hasty := c.follower()
 	hasty.Windows.AnswerMS = 1
 	c.put(hasty)
 	c.pipeline()
-	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
+	id = c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
 	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize}))
-	proposal := c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActEscalate})).Index
+	return c, id, c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActEscalate})).Index
+}
+
+// An amend that nobody answered in time is in the view, the list and the metric, until
+// an operator takes note. The view is as it is described, and its entity tag changes.
+func TestUnansweredAmend(t *testing.T) {
+	c, id, proposal := newSilence(t)
 	for c.view(id).Lapsed == nil { // a millisecond
 		runtime.Gosched()
 	}

@@ -148,14 +148,7 @@ func provokeTasks(t *testing.T, seen provoked) {
 // provokeSilence lets the time of a proposal pass without an answer.
 func provokeSilence(t *testing.T, seen provoked) {
 	t.Helper()
-	c := newPanel(t, nil)
-	hasty := c.follower()
-	hasty.Windows.AnswerMS = 1
-	c.put(hasty)
-	c.pipeline()
-	id := c.signals("agent-1", entry.StandingExecutor, "agent-1#make")
-	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize}))
-	c.put(c.draft("coordinator", coord.Order{Incident: id, Act: entry.ActEscalate}))
+	c, _, _ := newSilence(t)
 	seen.until(c.node, "arl_incidents_unacknowledged")
 }
 
