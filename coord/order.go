@@ -129,7 +129,7 @@ func (s *State) setResult(f *decisionInForce, m *member, r result, now int64) {
 	s.change(f, m, func(m *member) { m.result, m.resultAt, m.own = r.Result, r.index, r.own })
 	line := s.graph.Node(m.exec).Line
 	switch {
-	case r.Result.Undone():
+	case r.Undone():
 		s.graph.Undo(m.exec, r.index)
 		if r.Result == entry.Restored {
 			s.graph.Void(line, s.graph.Checkpoint(m.checkpoint-1).Index, r.index)
