@@ -6,6 +6,8 @@
 package act
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -291,28 +293,112 @@ type Signer struct {
 // not admit is not returned: the error is then a [*entry.Refusal], and nothing was sent. Seal does
 // not change the state, but for goroutines a call with several entries counts as a change of it.
 func (l *Log) Seal(bodies []entry.Body, by Signer) ([]*entry.Entry, error) {
-	state := l.State
-	var sealed []*entry.Entry
-	for n, body := range bodies {
-		e, err := l.complete(body, by.Principal, n)
+	entries, err := l.completeAll(bodies, by.Principal)
+	if err != nil {
+		return nil, err
+	}
+	if err := by.signAll(entries); err != nil {
+		return nil, err
+	}
+	return entries, l.admitAll(entries)
+}
+
+// ErrChanged reports that a draft became another one while its key signed.
+var ErrChanged = errors.New("what this does has changed while the key signed: the signature is thrown away, and nothing was sent")
+
+// SealAside is [Log.Seal] of what draft returns, for a log that goes on while the key signs: a key in
+// a KMS signs slowly. read calls its function with the log as it stands, which does not change
+// meanwhile. draft is called before the signature and once more after it. If the payloads are not the
+// same then, SealAside returns [ErrChanged] or the error of draft, and no entry.
+func SealAside(read func(func(*Log) error) error, by Signer, draft func(*Log) (*Draft, error)) (sealed []*entry.Entry, err error) {
+	var fixed *Fixed // by the first draft
+	payloads := func(l *Log) (list []*entry.Entry, err error) {
+		l.Fixed = fixed
+		d, err := draft(l)
 		if err != nil {
 			return nil, err
 		}
-		if err := by.Sign(e); err != nil {
-			return nil, err
+		if fixed == nil {
+			fixed = l.fixAll(len(d.Bodies))
 		}
-		if n == 1 {
-			state = state.Clone() // each further entry is held to what the ones before it change
+		l.Fixed = fixed
+		return l.completeAll(d.Bodies, by.Principal)
+	}
+	err = read(func(l *Log) (err error) {
+		sealed, err = payloads(l)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := by.signAll(sealed); err != nil {
+		return nil, err
+	}
+	err = read(func(l *Log) error {
+		again, err := payloads(l)
+		if err != nil {
+			return err
 		}
-		if n > 0 {
-			state.Apply(sealed[n-1], state.Size(), l.Now)
+		if !slices.EqualFunc(sealed, again, func(a, b *entry.Entry) bool { return bytes.Equal(a.Payload(), b.Payload()) }) {
+			return ErrChanged
 		}
-		if err := state.Admit(e, state.Size(), l.Now); err != nil {
-			return nil, err
-		}
-		sealed = append(sealed, e)
+		return l.admitAll(sealed)
+	})
+	if err != nil {
+		return nil, err
 	}
 	return sealed, nil
+}
+
+// fixAll returns what stays of a number of entries, with an id for each of them.
+func (l *Log) fixAll(entries int) *Fixed {
+	was := l.Fixed
+	l.Fix(entries)
+	all := l.Fixed
+	if was != nil {
+		all.At, all.Pin = was.At, was.Pin
+		copy(all.JTIs, was.JTIs)
+	}
+	return all
+}
+
+// signAll signs entries in their order.
+func (by Signer) signAll(entries []*entry.Entry) error {
+	for _, e := range entries {
+		if err := by.Sign(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// completeAll completes entries in their order.
+func (l *Log) completeAll(bodies []entry.Body, by entry.Principal) (list []*entry.Entry, err error) {
+	for n, body := range bodies {
+		e, err := l.complete(body, by, n)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// admitAll holds entries to the rules, each one to what the ones before it change.
+func (l *Log) admitAll(entries []*entry.Entry) error {
+	state := l.State
+	for n, e := range entries {
+		if n == 1 {
+			state = state.Clone()
+		}
+		if n > 0 {
+			state.Apply(entries[n-1], state.Size(), l.Now)
+		}
+		if err := state.Admit(e, state.Size(), l.Now); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // complete returns the nth body of a draft as the entry that a principal signs.

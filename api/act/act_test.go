@@ -153,6 +153,47 @@ func TestAnotherPlanIsNotSigned(t *testing.T) {
 	}
 }
 
+// TestSealAside signs while the log goes on: it is read before and after the signature, and not
+// while the key signs. What the log grows by changes no byte of the payload; if it changes the plan,
+// or if the draft becomes another one, no entry comes of it.
+func TestSealAside(t *testing.T) {
+	l := foldlog.New(t)
+	id, end := l.InFlight("a", "pay")
+	do(l, "k", act.Order{Verb: act.Escalate, Incident: id, Reason: "look"})
+	order := act.Order{Verb: act.Approve, Incident: id, Reason: "checked", Hours: 1}
+	held, meanwhile := false, func() {}
+	read := func(show func(*act.Log) error) error {
+		held = true
+		defer func() { held = false }()
+		return show(known(l))
+	}
+	by := act.Signer{Principal: "p", Sign: func(e *entry.Entry) error {
+		if held {
+			t.Error("the log is held while the key signs")
+		}
+		meanwhile()
+		return signer(l, "p").Sign(e)
+	}}
+	draft := func(l *act.Log) (*act.Draft, error) { return l.Prepare(&order, "p") }
+	meanwhile = func() { l.At += 60_000; l.Do("b", "other", entry.EffectNone) }
+	began := l.At
+	sealed, err := act.SealAside(read, by, draft)
+	if err != nil || len(sealed) != 1 {
+		t.Fatalf("%d entries, %v", len(sealed), err)
+	}
+	if h := entry.HeaderOf(sealed[0].Body); h.Iat != began/1000 {
+		t.Errorf("issued at %d, drafted at %d", h.Iat, began/1000)
+	}
+	meanwhile = func() { order.Reason = "something else" }
+	if sealed, err := act.SealAside(read, by, draft); sealed != nil || !errors.Is(err, act.ErrChanged) {
+		t.Errorf("another draft: %v, %v", sealed, err)
+	}
+	meanwhile = end
+	if sealed, err := act.SealAside(read, by, draft); sealed != nil || !errors.Is(err, api.ErrOtherPlan) {
+		t.Errorf("another plan: %v, %v", sealed, err)
+	}
+}
+
 // TestRecordCallsSilentMembersUnknown closes an incident whose agent says nothing.
 func TestRecordCallsSilentMembersUnknown(t *testing.T) {
 	l := foldlog.New(t)

@@ -54,12 +54,9 @@ func (d *desk) Unlock(_ context.Context, keyID string, by entry.Principal, passp
 }
 
 func (d *desk) Seal(by act.Signer, draft func(*act.Log) (*act.Draft, error)) ([]*entry.Entry, error) {
-	l := &act.Log{Origin: testlog.Origin, State: d.State, Now: d.At}
-	made, err := draft(l)
-	if err != nil {
-		return nil, err
-	}
-	return l.Seal(made.Bodies, by)
+	return act.SealAside(func(show func(*act.Log) error) error {
+		return show(&act.Log{Origin: testlog.Origin, State: d.State, Now: d.At})
+	}, by, draft)
 }
 
 func (d *desk) Register(_ context.Context, entries []*entry.Entry) (index uint64, err error) {
@@ -358,6 +355,11 @@ func (a alone) Read(show func(*coord.State, console.Standing)) { show(a.State, a
 // something contradicts the ledger.
 func TestAlone(t *testing.T) {
 	l := foldlog.New(t)
+	id := chain(l)
+	l.Decide(id, entry.ActEscalate)
+	before, keys := signing(t, l, "p")
+	act := "/incidents/" + decimal(id) + "/act/approve"
+	open := form(t, before, act)
 	for _, test := range []struct {
 		at   console.Standing
 		says []string
@@ -366,12 +368,12 @@ func TestAlone(t *testing.T) {
 		{console.Standing{Found: &console.Found{Detail: "two roots of size 7", Evidence: "/home/ann/fork-1.json"}},
 			[]string{"Do not trust this ledger", "two roots of size 7", "arl verify /home/ann/fork-1.json"}},
 	} {
-		d := &desk{Log: l}
+		d := &desk{Log: l, keys: keys.keys}
 		c, err := console.New(&console.Config{Source: alone{shown{l}, test.at}, Origin: testlog.Origin, Derived: true, Signing: d})
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range []string{"/", "/log/0", "/incidents/1/act/approve", "/nothing"} {
+		for _, path := range []string{"/", "/log/0", act, "/nothing"} {
 			status, body := get(t, c, path)
 			webpage.Check(t, path, body)
 			for _, text := range test.says {
@@ -380,8 +382,9 @@ func TestAlone(t *testing.T) {
 				}
 			}
 		}
-		if w := post(t, c, "/incidents/1/act/approve", url.Values{}); w.Code != http.StatusServiceUnavailable {
-			t.Errorf("POST: %d", w.Code)
+		w := post(t, c, act, open) // of a page that was open before
+		if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), test.says[0]) || strings.Contains(w.Body.String(), "<nav") || len(d.asked) > 0 {
+			t.Errorf("POST: %d, asked %q: %s", w.Code, d.asked, w.Body)
 		}
 	}
 	lost := console.Standing{Head: l.Head(len(l.Leaves)), LostAt: 1790000000000}

@@ -141,7 +141,7 @@ func New(c *Config) (*Console, error) {
 	k.base, err = template.New("base.html").Funcs(template.FuncMap{
 		"text": words.Legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
 		"disposition": words.Disposition, "nothing": words.OrNothing, "dollars": words.Dollars,
-		"counting": counting, "lease": words.TaskLease,
+		"counting": counting, "lease": words.TaskLease, "counted": words.Counted[int],
 	}).ParseFS(files, "pages/base.html")
 	if err != nil {
 		return nil, fmt.Errorf("console: new: %w", err)

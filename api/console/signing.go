@@ -37,8 +37,8 @@ type Signing interface {
 	// Unlock makes a key ready for one act, which question describes. The error is an
 	// [ErrDeclined] if the person does not want the act or gives a wrong passphrase.
 	Unlock(ctx context.Context, keyID string, by entry.Principal, passphrase, question string) (act.Signer, error)
-	// Seal seals what draft returns for the log as it stands. The log does not change
-	// meanwhile. Seal returns an error of draft unchanged.
+	// Seal seals what draft returns for the log as it stands, as [act.SealAside] does. The log does
+	// not change while draft runs. Seal returns an error of draft unchanged.
 	Seal(by act.Signer, draft func(*act.Log) (*act.Draft, error)) ([]*entry.Entry, error)
 	// Register sends entries to the ledger. It returns the index of the last one, once
 	// its receipt is verified.
@@ -119,6 +119,10 @@ var errChanged = errors.New("what this does, or what will be signed, has changed
 // sign is POST /incidents/{id}/act/{verb}. It signs exactly what the page showed, or
 // nothing.
 func (k *Console) sign(w http.ResponseWriter, q *http.Request) {
+	if p := k.alone(w); p != nil {
+		k.write(w, http.StatusServiceUnavailable, p)
+		return
+	}
 	q.Body = http.MaxBytesReader(w, q.Body, formMax)
 	if err := q.ParseForm(); err != nil {
 		k.answer(w, q, func(*Console, *http.Request) (*page, error) {

@@ -52,14 +52,14 @@ func TestLargeWorkflow(t *testing.T) {
 	}
 	c := pages(t, l, "")
 	_, newest := get(t, c, "/workflows/w")
-	if boxes := strings.Count(newest, "data-box"); boxes != 100 || strings.Count(newest, "1 links more") != 100 || strings.Contains(newest, "data-from") {
+	if boxes := strings.Count(newest, "data-box"); boxes != 100 || strings.Count(newest, "1 more link<") != 100 || strings.Contains(newest, "data-from") {
 		t.Errorf("%d boxes: %s", boxes, newest)
 	}
 	for _, link := range webpage.Check(t, "/workflows/w", newest) {
 		if strings.Contains(link, "before=") {
 			_, older := get(t, c, link)
 			webpage.Check(t, link, older)
-			if boxes, edges := strings.Count(older, "data-box"), strings.Count(older, "data-from"); boxes != 21 || edges != 20 || !strings.Contains(older, "100 links more") {
+			if boxes, edges := strings.Count(older, "data-box"), strings.Count(older, "data-from"); boxes != 21 || edges != 20 || !strings.Contains(older, "100 more links<") {
 				t.Errorf("%d boxes, %d arrows: %s", boxes, edges, older)
 			}
 			return

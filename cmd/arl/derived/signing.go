@@ -114,20 +114,21 @@ func (s *Signing) unlock(f *file, by entry.Principal, passphrase, question strin
 	return signer, err
 }
 
-// Seal implements [console.Signing].
+// Seal implements [console.Signing]. The source is free while the key signs, so that a slow KMS holds
+// no page up.
 func (s *Signing) Seal(by act.Signer, draft func(*act.Log) (*act.Draft, error)) ([]*entry.Entry, error) {
+	return act.SealAside(s.read, by, draft)
+}
+
+// read calls show with the log of the source as it stands. The log does not change meanwhile.
+func (s *Signing) read(show func(*act.Log) error) error {
 	s.source.lock.Lock()
 	defer s.source.lock.Unlock()
 	at := s.source.now()
 	if at.Reading != nil || at.Found != nil {
-		return nil, fmt.Errorf("%w: the log is not shown now", console.ErrDeclined)
+		return fmt.Errorf("%w: the log is not shown now", console.ErrDeclined)
 	}
-	l := &act.Log{Origin: s.source.log.Root.Origin, State: s.source.fold.State, Now: at.Now}
-	d, err := draft(l)
-	if err != nil {
-		return nil, err
-	}
-	return l.Seal(d.Bodies, by)
+	return show(&act.Log{Origin: s.source.log.Root.Origin, State: s.source.fold.State, Now: at.Now})
 }
 
 // Register implements [console.Signing].
