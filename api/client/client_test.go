@@ -126,6 +126,11 @@ func TestRead(t *testing.T) {
 		t.Fatalf("log %+v", log)
 	}
 	must(t, c.Ready(t.Context()))
+	text, err := c.Metrics(t.Context())
+	must(t, err)
+	if !strings.Contains(string(text), "arl_http_requests_total") {
+		t.Fatalf("metrics %s", text)
+	}
 	tile, err := c.Tile(t.Context(), merkle.Tile{Entries: true, Width: 32})
 	must(t, err)
 	want, err := n.log.Tile(merkle.Tile{Entries: true, Width: 32})

@@ -12,6 +12,7 @@ const (
 	maxProblem = 64 << 10  // bytes of problem details
 	maxValue   = 1 << 20   // bytes of every other JSON value
 	maxTile    = 256 * (2 + verify.MaxLeaf)
+	maxMetrics = 4 << 20   // bytes of the metrics; a ledger has less than 1 MiB
 	maxKnown   = 256       // signed heads that are remembered
 	maxEvent   = 512 << 10 // bytes of a line of an event stream
 	// maxEvidence is the number of documents in a list of evidence. No ledger has so many: a

@@ -268,6 +268,16 @@ func (c *Client) Ready(ctx context.Context) error {
 	return err
 }
 
+// Metrics returns the metrics of the server, by its word, in the text format of Prometheus. It asks
+// the server once.
+func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
+	r, err := c.once(ctx, call{method: http.MethodGet, path: api.PathMetrics, limit: maxMetrics, answer: "text/plain"})
+	if err != nil {
+		return nil, fmt.Errorf("client: GET %s: %w", api.PathMetrics, err)
+	}
+	return r.body, nil
+}
+
 // Tile returns the bytes of a tile (c2sp.org/tlog-tiles). The bytes prove nothing until they
 // hash to an accepted tree head. The error is an [*api.Problem], not-found, if the log has not
 // reached the tile.

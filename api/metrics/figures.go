@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +10,8 @@ import (
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 
 	"recoveryledger/api/words"
 )
@@ -20,10 +24,67 @@ func (m *Metrics) Find() words.Finding {
 	if err != nil {
 		return words.Finding{Check: "submissions", State: words.FindingWarn, Detail: err.Error(), Remedy: "read /metrics"}
 	}
-	by := map[string][]*dto.Metric{}
+	by := figures{}
 	for _, family := range families {
 		by[family.GetName()] = family.GetMetric()
 	}
+	return by.submissions()
+}
+
+// Read tells what the metrics of a ledger say, in the text format of Prometheus: what [Metrics.Find]
+// tells, the free space on its disk beside the reserve, and how far its anchor is. The error says
+// where the text is malformed.
+func Read(text []byte) ([]words.Finding, error) {
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("metrics: read: %w", err)
+	}
+	by := figures{}
+	for name, family := range families {
+		by[name] = family.GetMetric()
+	}
+	return []words.Finding{by.disk(), by.anchor(), by.submissions()}, nil
+}
+
+// figures are the series of metrics by the names of the metrics.
+type figures map[string][]*dto.Metric
+
+// gauge returns the value of a metric without labels; not ok: there is none.
+func (by figures) gauge(name string) (value float64, ok bool) {
+	if len(by[name]) == 0 {
+		return 0, false
+	}
+	return by[name][0].GetGauge().GetValue(), true
+}
+
+// disk says how much of the ledger's disk is free.
+func (by figures) disk() words.Finding {
+	free, ok := by.gauge("arl_disk_free_bytes")
+	reserve, _ := by.gauge("arl_disk_reserve_bytes")
+	var unknown error
+	if !ok {
+		unknown = errors.New("the ledger does not tell arl_disk_free_bytes")
+	}
+	return words.FindReserve(uint64(max(free, 0)), uint64(max(reserve, 0)), unknown)
+}
+
+// anchor says how far the ledger's anchor is.
+func (by figures) anchor() words.Finding {
+	size, _ := by.gauge("arl_log_size")
+	lag, ok := by.gauge("arl_anchor_lag_entries")
+	if !ok {
+		return words.Finding{Check: "anchor", State: words.FindingWarn, Detail: "the ledger does not tell arl_anchor_lag_entries: it cannot read its anchor file",
+			Remedy: "on the ledger's machine, run arl doctor --data DIR"}
+	}
+	return words.Finding{Check: "anchor", State: words.FindingOK, Detail: fmt.Sprintf("size %.0f, %s behind the log", size-lag, words.Counted(int64(lag), "entry"))}
+}
+
+// refusalsMax bounds the problems that are told of: a ledger has fewer, and a liar may name any.
+const refusalsMax = 100
+
+// submissions says what the ledger's process has done since its start.
+func (by figures) submissions() words.Finding {
 	entries, commits := 0.0, uint64(0)
 	for _, one := range by["arl_entries_total"] {
 		entries += one.GetCounter().GetValue()
@@ -37,8 +98,8 @@ func (m *Metrics) Find() words.Finding {
 	}
 	var refused []string
 	for _, one := range by["arl_refusals_total"] {
-		if n := one.GetCounter().GetValue(); n > 0 {
-			refused = append(refused, fmt.Sprintf("%.0f %s", n, one.GetLabel()[0].GetValue()))
+		if n := one.GetCounter().GetValue(); n > 0 && len(one.GetLabel()) == 1 && len(refused) < refusalsMax {
+			refused = append(refused, fmt.Sprintf("%.0f %.60s", n, one.GetLabel()[0].GetValue()))
 		}
 	}
 	if slices.Sort(refused); len(refused) > 0 {

@@ -1,6 +1,8 @@
 package metrics_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -31,4 +33,44 @@ func TestFind(t *testing.T) {
 	if f := m.Find(); !strings.Contains(f.Detail, "within more than ") {
 		t.Errorf("%+v", f)
 	}
+}
+
+// TestRead: a reader of the metrics is told what the process itself tells, and of what is missing.
+func TestRead(t *testing.T) {
+	m := metrics.New()
+	m.Disk(t.TempDir(), 256<<20)
+	m.Commit(ledger.Commit{Entries: []*entry.Entry{{Kind: entry.KindSignal}}, Took: time.Millisecond})
+	m.Submitted("registered", 3*time.Millisecond)
+	m.Refused(string(entry.Stale), "iat")
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	found, err := metrics.Read(answer.Body.Bytes())
+	if err != nil || len(found) != 3 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if found[2] != m.Find() {
+		t.Errorf("read is %+v, told is %+v", found[2], m.Find())
+	}
+	if !strings.Contains(found[0].Detail, "MiB free of which 256 MiB are the reserve") || found[1].State != words.FindingWarn {
+		t.Errorf("%+v", found)
+	}
+	found, err = metrics.Read([]byte("# TYPE arl_log_size gauge\narl_log_size 60\n# TYPE arl_anchor_lag_entries gauge\narl_anchor_lag_entries 3\n" +
+		"# TYPE arl_refusals_total counter\narl_refusals_total 7\narl_refusals_total{problem=\"stale\",more=\"x\"} 7\n"))
+	if err != nil || found[1].Detail != "size 57, 3 entries behind the log" || found[0].State != words.FindingWarn || strings.Contains(found[2].Detail, "refused") {
+		t.Errorf("%+v, %v", found, err)
+	}
+	if _, err := metrics.Read([]byte("<html>")); err == nil {
+		t.Error("a page counts as metrics")
+	}
+}
+
+// FuzzRead reads what a server that lies may send as its metrics.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte("# TYPE arl_submission_seconds histogram\narl_submission_seconds_bucket{le=\"NaN\"} -1\narl_submission_seconds_count 1e300\n"))
+	f.Add([]byte("arl_refusals_total{problem=\"\\n\"} +Inf\narl_disk_free_bytes NaN\narl_anchor_lag_entries -Inf\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if found, err := metrics.Read(text); (err == nil) != (len(found) == 3) {
+			t.Errorf("%+v, %v", found, err)
+		}
+	})
 }

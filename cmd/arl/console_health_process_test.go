@@ -52,6 +52,11 @@ func TestConsoleHealth(t *testing.T) {
 			t.Errorf("the ledger does not say %q: %s", want, page)
 		}
 	}
+	done := regexp.MustCompile(`submissions ✓ ok (since the start .*? answered within \S+)`)
+	_, derived := c.get("/health")
+	if here, there := done.FindStringSubmatch(text(derived)), done.FindStringSubmatch(page); here == nil || there == nil || here[1] != there[1] {
+		t.Errorf("the console tells %q, the ledger %q", here, there)
+	}
 	if _, page := c.get("/health"); !strings.Contains(text(page), m.url+"/metrics") || !strings.Contains(string(body), `href="/metrics"`) {
 		t.Error("no page says where the metrics are")
 	}

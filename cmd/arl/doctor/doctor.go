@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"recoveryledger/api"
+	"recoveryledger/api/metrics"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
@@ -255,6 +256,7 @@ func (d *diagnosis) checkServer(ctx context.Context, o *access.Where) {
 			required = policy.IndexRequired()
 		}
 		d.checkIndex(info.Index, required)
+		d.checkWork(ctx, c, o.Data != "")
 		return nil
 	})
 	switch {
@@ -269,6 +271,24 @@ func (d *diagnosis) checkReady(ctx context.Context, c *access.Connection) {
 	err := c.Client.Ready(ctx)
 	d.count(err)
 	d.find(words.FindReady(err))
+}
+
+// checkWork tells what the ledger's metrics say. local says that the disk and the anchor of the ledger
+// are on this machine, and were looked at.
+func (d *diagnosis) checkWork(ctx context.Context, c *access.Connection, local bool) {
+	text, err := c.Client.Metrics(ctx)
+	var found []words.Finding
+	if err == nil {
+		found, err = metrics.Read(text)
+	}
+	if err != nil {
+		d.say("submissions", words.FindingWarn, err.Error(), "a proxy may keep the metrics from this machine: ask the operator of the ledger")
+	}
+	for _, f := range found {
+		if f.Check == "submissions" || !local {
+			d.find(f)
+		}
+	}
 }
 
 // skewMax is a difference of the clocks that is worth a warning: REG-6 refuses

@@ -34,7 +34,7 @@ func (n *Node) Pages(work func() words.Finding) (*console.Console, error) {
 func (n *Node) examine(_ context.Context, tell func(words.Finding)) {
 	tell(words.FindReady(n.Log.Ready()))
 	free, err := disk.Free(n.Dir)
-	tell(words.FindSpace("space for data", fmt.Sprintf("of which %d MiB are the reserve", n.reserve>>20), free, max(n.reserve, 1<<30), pathless(err)))
+	tell(words.FindReserve(free, n.reserve, pathless(err)))
 	head, anchor := words.Finding{Check: "tree head", State: words.FindingOK}, words.Finding{Check: "anchor", State: words.FindingOK}
 	published, err := n.Log.Published()
 	head.Detail = fmt.Sprintf("size %d, published at size %d", n.Log.Head().Size, published.Size)
