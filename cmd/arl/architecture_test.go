@@ -80,7 +80,7 @@ coord/codec ← coord
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
 coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
 verify ← coord/recovery/record
-coord/recovery/scenario ← coord/recovery/importer ← cmd/arl
+coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/live ← cmd/arl
 ledger/entry ← ledger/keys ← cmd/arl/demo
 ledger/redact ← api/worker
@@ -192,7 +192,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/secure-systems-lab/":  {"ledger/keys"},
 	}
 	pure := []string{"merkle", "ledger/entry", "verify", "verify/bundle", "coord/recovery", "coord/codec", "coord/compact", "coord/scope", "coord/recovery/scenario",
-		"coord/recovery/importer", "ledger/redact"}
+		"coord/recovery/importer", "coord/recovery/importer/foreign", "ledger/redact"}
 	noHTTP := append([]string{"coord"}, pure...)
 	for _, p := range packages(t) {
 		for _, imported := range p.imports() {

@@ -42,16 +42,15 @@ func (a *app) entryImportCommand(t *access.Target) *cobra.Command {
 			"batches: executions with their parents and progress, checkpoints, and a signal where a run failed. Each agent\n" +
 			"gets a key in ARL_HOME, and the profile's operator enrols the agent. Importing the same files again registers\n" +
 			"nothing twice, and continues an interrupted import. --instance registers the same runs once more, under other\n" +
-			"ids.\n" +
-			"Formats: otlp, openinference, ect, swe-agent, openhands, openai-chat, attempts, toolbench, galaxy. An execution context token (ect) is signed: with\n" +
-			"--token-keys, the command refuses tokens that none of these keys signed.",
+			"ids. An execution context token (ect) is signed: with --token-keys, the command refuses tokens that none of\n" +
+			"these keys signed.",
 		Example: "  arl entry import --format openai-chat transcripts.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error { return a.importFiles(cmd.Context(), c, args, &o) })
 		},
 	}
-	cmd.Flags().StringVar(&o.format, "format", "", "format of the files: otlp, openinference, ect, swe-agent, openhands, openai-chat, attempts, toolbench or galaxy (required)")
+	cmd.Flags().StringVar(&o.format, "format", "", "format of the files: "+importer.Names()+" (required)")
 	cmd.Flags().StringVar(&o.domain, "domain", "import", "domain of the agents that the import enrols")
 	cmd.Flags().StringVar(&o.instance, "instance", "", "name of this import, to register the same runs under other ids")
 	cmd.Flags().StringVar(&o.tokenKeys, "token-keys", "", "with ect: file of the issuers' public keys, a JSON Web Key Set (default: no signature is checked)")

@@ -53,7 +53,7 @@ func (a *app) scenarioImportCommand() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, files []string) error { return a.importScenario(cmd.Context(), files, &o) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&o.format, "format", "", "format of the files: otlp, openinference, ect, swe-agent, openhands, openai-chat, attempts, toolbench, galaxy or ledger (required)")
+	flags.StringVar(&o.format, "format", "", "format of the files: "+importer.Names()+", or ledger (required)")
 	flags.StringVar(&o.since, "since", "", "with ledger: incidents signalled at or after this time (RFC 3339)")
 	flags.StringVar(&o.tools, "tools", "", "tools file: the effects of tools, which their names do not say (arl scenario tools)")
 	manual.NameValue(flags, "tools", "FILE")

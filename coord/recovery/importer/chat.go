@@ -1,93 +1,67 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/coord/recovery/importer/foreign"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
 
-// An openai-chat run is a transcript with tool calls in the form of the chat
-// completions API, bare or with what a benchmark adds: {id | task_id and
-// trial, model, messages | traj, reward}.
+// A conversation (openai-chat, openai-responses, anthropic, group-chat) is a transcript of an agent
+// with its tools, or of agents with each other. Room foreign reads the documents.
 //
 //   - A step is a tool call; its input is the arguments, its output the
-//     answer. Messages without a call are not steps.
-//   - Answers belong to calls by tool_call_id, which real transcripts repeat
+//     answer. In a group chat a message is a step, too: a call of a model.
+//     Other messages are not steps.
+//   - Answers belong to calls by the id of the call, which real transcripts repeat
 //     within a run: of several open calls with the id it is the oldest. A call
 //     without answer is not observed.
 //   - Edges are those of lineage.go, effects those of effects.go, failures
-//     those of content.go.
+//     those of content.go. Read has what the agent had read before.
 //   - A checkpoint is the last step of a turn that came to rest: all its calls
 //     are answered and the user speaks next.
 //   - A call tries one again that failed when it is the next of that tool and
 //     names the same things, or nothing; other arguments were repaired.
-//   - The outcome of the run is its reward: 1 is ok, less is failed.
-type chatRun struct {
-	ID       jsontext.Value `json:"id"`
-	TaskID   jsontext.Value `json:"task_id"`
-	Trial    jsontext.Value `json:"trial"`
-	Model    string         `json:"model"`
-	Reward   jsontext.Value `json:"reward"`
-	Messages []chatMessage  `json:"messages"`
-	Traj     []chatMessage  `json:"traj"`
-}
-
-type chatMessage struct {
-	Role       string         `json:"role"`
-	Content    jsontext.Value `json:"content"`
-	ToolCalls  []chatCall     `json:"tool_calls"`
-	ToolCallID string         `json:"tool_call_id"`
-}
-
-type chatCall struct {
-	ID       string `json:"id"`
-	Function struct {
-		Name      string         `json:"name"`
-		Arguments jsontext.Value `json:"arguments"`
-	} `json:"function"`
-}
-
-// chatCase converts one run.
-func chatCase(file string, rec record) (scenario.Case, *scenario.Error) {
-	var run chatRun
-	if wrong := scenario.DecodeRecord(rec.value, &run); wrong != nil {
-		return scenario.Case{}, wrong
-	}
-	id, wrong := run.id(rec)
+//   - The outcome of the run is its reward: 1 is ok, less is failed. A run
+//     that the document calls failed or incorrect failed, too.
+func conversationCase(format Format, file string, rec record) (scenario.Case, *scenario.Error) {
+	run, wrong := readers[format](rec.value)
 	if wrong != nil {
 		return scenario.Case{}, wrong
 	}
-	outcome, wrong := run.outcome()
+	outcome, wrong := rewarded(run.Reward)
 	if wrong != nil {
 		return scenario.Case{}, wrong
 	}
-	name := run.Model
-	if name == "" {
-		name = stem(file)
-	}
-	t := transcript{agent: principal(OpenAIChat, name), lineage: newLineage(), failed: map[string]failedCall{}}
-	field, messages := "/messages", run.Messages
-	if messages == nil {
-		field, messages = "/traj", run.Traj
-	}
-	if messages == nil {
-		return scenario.Case{}, scenario.Malformed("/messages", "is missing", "write the transcript as an array of messages")
-	}
-	for i, message := range messages {
-		if wrong := t.add(message); wrong != nil {
-			wrong.Field = fmt.Sprintf("%s/%d%s", field, i, wrong.Field)
+	id := cmp.Or(run.ID, "run-"+strconv.Itoa(rec.number))
+	t := transcript{format: format, agent: principal(format, cmp.Or(run.Model, stem(file))), lineage: newLineage(), failed: map[string]failedCall{}}
+	for i := range run.Turns {
+		if wrong := t.add(&run.Turns[i]); wrong != nil {
 			return scenario.Case{}, wrong
 		}
 	}
-	return scenario.Case{
-		ID: scenario.LocalID(id), Agent: t.agent, Workflow: workflowID(OpenAIChat, stem(file), id),
-		Source: string(OpenAIChat), Outcome: outcome, Verdict: graded(rec, outcome), Steps: t.steps,
-	}, nil
+	c := scenario.Case{
+		ID: scenario.LocalID(id), Agent: t.agent, Workflow: workflowID(format, stem(file), id),
+		Source: string(format), Outcome: outcome, Verdict: graded(rec, outcome), Steps: t.steps,
+	}
+	if run.Failure != nil && c.Verdict == nil {
+		c.Outcome, c.Verdict = scenario.Failed, scenario.NewFailure(entry.EffectNone, *run.Failure, entry.DigestOf(rec.value))
+		if c.Verdict.Label == scenario.UnknownLabel() && format == GroupChat {
+			c.Verdict = graded(rec, scenario.Failed)
+		}
+	}
+	return c, nil
+}
+
+// readers read the formats of conversations.
+var readers = map[Format]func(jsontext.Value) (foreign.Conversation, *scenario.Error){
+	OpenAIChat: foreign.Chat, OpenAIResponses: foreign.Responses, Anthropic: foreign.Messages, GroupChat: foreign.Group,
 }
 
 // graded is the failure of a run with a reward that calls the run failed.
@@ -98,31 +72,9 @@ func graded(rec record, outcome scenario.Outcome) *scenario.Failure {
 	return &scenario.Failure{Label: scenario.Label{Class: "verify", Code: "gate_failed"}, Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, Evidence: entry.DigestOf(rec.value)}
 }
 
-// id is the run's own id, or its task and trial, or its place in the file.
-func (run *chatRun) id(rec record) (string, *scenario.Error) {
-	own, wrong := scalar("/id", run.ID)
-	if wrong != nil || own != "" {
-		return own, wrong
-	}
-	task, wrong := scalar("/task_id", run.TaskID)
-	if wrong != nil {
-		return "", wrong
-	}
-	trial, wrong := scalar("/trial", run.Trial)
-	switch {
-	case wrong != nil:
-		return "", wrong
-	case task == "":
-		return "run-" + strconv.Itoa(rec.number), nil
-	case trial == "":
-		return "task-" + task, nil
-	default:
-		return "task-" + task + "/trial-" + trial, nil
-	}
-}
-
-func (run *chatRun) outcome() (scenario.Outcome, *scenario.Error) {
-	reward, wrong := micros("/reward", run.Reward)
+// rewarded is the outcome of a run with a reward.
+func rewarded(value jsontext.Value) (scenario.Outcome, *scenario.Error) {
+	reward, wrong := micros("/reward", value)
 	const full = 1_000_000 // a reward of 1, in the unit of micros
 	switch {
 	case wrong != nil:
@@ -138,6 +90,7 @@ func (run *chatRun) outcome() (scenario.Outcome, *scenario.Error) {
 
 // transcript collects the steps of a run message by message.
 type transcript struct {
+	format  Format
 	agent   entry.Principal
 	lineage *lineage
 	steps   []scenario.Step
@@ -148,6 +101,8 @@ type transcript struct {
 	// failed holds the last call of each tool, by its name, where that failed
 	// and was not made again since, with the ids in its arguments.
 	failed map[string]failedCall
+	// read holds the steps whose results are known, without those that another of them rests on.
+	read []string
 }
 
 type failedCall struct {
@@ -161,46 +116,54 @@ type openCall struct {
 	ids  []string // in its arguments
 }
 
-func (t *transcript) add(message chatMessage) *scenario.Error {
-	switch message.Role {
-	case "assistant":
-		return t.calls(message.ToolCalls)
-	case "tool":
-		return t.answer(message)
-	case "user":
-		if len(t.open) == 0 && t.turn < len(t.steps) {
-			t.steps[len(t.steps)-1].Checkpoint = true
-		}
-		t.turn = len(t.steps)
-		return nil
-	case "system", "developer":
-		return nil
-	default:
-		return scenario.Malformed("/role", fmt.Sprintf("is %q", scenario.Cut(message.Role, scenario.ToolMax)),
-			"use system, developer, user, assistant or tool; rewrite function calls as tool_calls")
+func (t *transcript) add(turn *foreign.Turn) *scenario.Error {
+	switch turn.Kind {
+	case foreign.Call, foreign.Speech:
+		return t.step(turn)
+	case foreign.Answer:
+		return t.answer(turn)
 	}
+	if len(t.open) == 0 && t.turn < len(t.steps) {
+		t.steps[len(t.steps)-1].Checkpoint = true
+	}
+	t.turn = len(t.steps)
+	return nil
 }
 
-func (t *transcript) calls(calls []chatCall) *scenario.Error {
-	for i, call := range calls {
-		step := len(t.steps)
-		if step == scenario.StepsMax {
-			return tooManySteps()
-		}
-		if call.Function.Name == "" {
-			return scenario.Malformed(fmt.Sprintf("/tool_calls/%d/function/name", i), "is missing", "name the tool")
-		}
-		arguments := scenario.ContentText(call.Function.Arguments)
-		names := argumentIDs(arguments)
-		t.open = append(t.open, openCall{id: call.ID, step: step, ids: names})
-		t.steps = append(t.steps, scenario.Step{
-			ID: strconv.Itoa(step), Agent: t.agent, Tool: call.Function.Name,
-			Parents: t.lineage.parents(step, arguments), Effect: toolEffect(call.Function.Name),
-			InputDigest: entry.DigestOf(arguments), Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
-		})
-		t.retry(step, names)
+// step appends the step of a call, or of a message that is a step.
+func (t *transcript) step(turn *foreign.Turn) *scenario.Error {
+	index := len(t.steps)
+	if index == scenario.StepsMax {
+		return tooManySteps()
 	}
+	s := scenario.Step{
+		ID: strconv.Itoa(index), Agent: t.agent, Tool: turn.Tool, Effect: entry.EffectNone, Read: slices.Clone(t.read),
+		Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
+	}
+	if turn.Agent != "" {
+		s.Agent = principal(t.format, turn.Agent)
+	}
+	if turn.Kind == foreign.Speech {
+		s.Parents = t.lineage.parents(index, "")
+		s.Outcome, s.OutputDigest, s.TokensIn, s.TokensOut = scenario.OK, entry.DigestOf(turn.Text), turn.TokensIn, turn.TokensOut
+		t.steps = append(t.steps, s)
+		t.hasRead(index)
+		return nil
+	}
+	names := argumentIDs(turn.Text)
+	t.open = append(t.open, openCall{id: turn.ID, step: index, ids: names})
+	s.Effect, s.Parents, s.InputDigest = toolEffect(turn.Tool), t.lineage.parents(index, turn.Text), entry.DigestOf(turn.Text)
+	t.steps = append(t.steps, s)
+	t.retry(index, names)
 	return nil
+}
+
+// hasRead notes that the result of a step is known to the agents: what they had read before it they
+// know through it.
+func (t *transcript) hasRead(index int) {
+	s := &t.steps[index]
+	t.read = slices.DeleteFunc(t.read, func(id string) bool { return slices.Contains(s.Read, id) })
+	t.read = append(t.read, s.ID)
 }
 
 // retry notes that a call tries one again that failed: the last call of the
@@ -220,25 +183,27 @@ func (t *transcript) retry(index int, names []string) {
 	}
 }
 
-func (t *transcript) answer(message chatMessage) *scenario.Error {
-	at := 0
-	for at < len(t.open) && t.open[at].id != message.ToolCallID {
-		at++
-	}
-	if at == len(t.open) {
-		return scenario.Malformed("/tool_call_id", fmt.Sprintf("%q answers no open call", scenario.Cut(message.ToolCallID, scenario.ToolMax)),
-			"put the answer after the assistant message with its call")
+func (t *transcript) answer(turn *foreign.Turn) *scenario.Error {
+	at := slices.IndexFunc(t.open, func(o openCall) bool { return o.id == turn.ID })
+	if at < 0 {
+		return scenario.Malformed(turn.Field, fmt.Sprintf("%q answers no open call", scenario.Cut(turn.ID, scenario.ToolMax)),
+			"put the answer after the message with its call")
 	}
 	index, names := t.open[at].step, t.open[at].ids
-	t.open = append(t.open[:at], t.open[at+1:]...)
-	step, text := &t.steps[index], scenario.ContentText(message.Content)
-	step.OutputDigest = entry.DigestOf(text)
-	if raw, failed := scenario.FailureIn(text); failed {
+	t.open = slices.Delete(t.open, at, at+1)
+	step := &t.steps[index]
+	step.OutputDigest = entry.DigestOf(turn.Text)
+	t.hasRead(index)
+	raw, failed := scenario.FailureIn(turn.Text)
+	if turn.Failure != nil && (!failed || turn.Failure.Typed() || !raw.Typed()) {
+		raw, failed = *turn.Failure, true
+	}
+	if failed {
 		step.Outcome, step.Failure = scenario.Failed, scenario.NewFailure(step.Effect, raw, step.OutputDigest)
 		t.failed[step.Tool] = failedCall{step: index, ids: names}
 		return nil
 	}
 	step.Outcome = scenario.OK
-	t.lineage.learn(index, text, step.Effect)
+	t.lineage.learn(index, turn.Text, step.Effect)
 	return nil
 }

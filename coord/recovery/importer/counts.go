@@ -17,6 +17,8 @@ type Counts struct {
 	Records int
 	// Taken is the number of records that are in a case: as its steps, for spans.
 	Taken int
+	// Bare is the number of conversations among them that have no step.
+	Bare int
 	// Left counts the other records by the reason.
 	Left map[string]int
 
@@ -46,6 +48,9 @@ func (c *Counts) String() string {
 	}
 	if reasons != nil {
 		text += "; left: " + strings.Join(reasons, ", ")
+	}
+	if c.Bare > 0 {
+		text += fmt.Sprintf("; without a step, because no tool is called: %d", c.Bare)
 	}
 	return text
 }

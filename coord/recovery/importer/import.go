@@ -20,13 +20,15 @@
 //     [A-Za-z0-9._:/@-]{1,128}.
 //
 // The comment in each importer says what steps, edges, effects and checkpoints of
-// its format are taken from: chat.go, attempts.go, toolbench.go, galaxy.go, otlp.go, spanrow.go, ect.go, coding.go.
+// its format are taken from: chat.go, attempts.go, toolbench.go, galaxy.go, wfcommons.go, otlp.go,
+// spanrow.go, langsmith.go, ect.go, coding.go.
 package importer
 
 import (
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"recoveryledger/coord/recovery/scenario"
 )
@@ -39,6 +41,16 @@ const (
 	// OpenAIChat is chat transcripts with tool calls: an array of runs, one
 	// run a line, or one run; a run is an object with messages (or traj).
 	OpenAIChat Format = "openai-chat"
+	// OpenAIResponses is conversations in the form of OpenAI's responses, a run a record.
+	OpenAIResponses Format = "openai-responses"
+	// Anthropic is conversations in the form of Anthropic's messages, a run a record.
+	Anthropic Format = "anthropic"
+	// GroupChat is chats between agents, as AutoGen and AG2 keep them, a chat a record.
+	GroupChat Format = "group-chat"
+	// LangSmith is runs that LangSmith exported: a run a line, pages, or runs with those inside them.
+	LangSmith Format = "langsmith"
+	// WfCommons is executions of workflows as instances of WfCommons, one a record.
+	WfCommons Format = "wfcommons"
 	// Attempts is one row per attempt in NDJSON, the rows of a case together
 	// and in order.
 	Attempts Format = "attempts"
@@ -63,6 +75,20 @@ const (
 	Ledger Format = "ledger"
 )
 
+// Formats are the formats that [Import] reads, in the order in which they are listed to users.
+func Formats() []Format {
+	return []Format{OTLP, OpenInference, LangSmith, OpenAIChat, OpenAIResponses, Anthropic, GroupChat, SWEAgent, OpenHands, ECT, Attempts, ToolBench, Galaxy, WfCommons}
+}
+
+// Names is the names of the formats that [Import] reads, with commas between them.
+func Names() string {
+	var names []string
+	for _, format := range Formats() {
+		names = append(names, string(format))
+	}
+	return strings.Join(names, ", ")
+}
+
 // Import reads the runs of one file. The name stands in errors. Its last parts give the ids if a
 // file holds one run (toolbench, galaxy), and the workflow ids of every format. So the name should
 // be the path below a common folder.
@@ -80,11 +106,19 @@ func ImportCounted(format Format, name string, r io.Reader, counts *Counts) iter
 	s := newSource(name, r)
 	s.counts = counts
 	switch format {
-	case OpenAIChat:
-		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return chatCase(name, rec) })
+	case OpenAIChat, OpenAIResponses, Anthropic, GroupChat:
+		return s.cases(func(rec record) (scenario.Case, *scenario.Error) {
+			c, wrong := conversationCase(format, name, rec)
+			if wrong == nil && len(c.Steps) == 0 {
+				counts.Bare++
+			}
+			return c, wrong
+		})
+	case WfCommons:
+		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return workflowCase(name, rec) })
 	case Attempts:
 		return s.attempts
-	case OTLP, OpenInference:
+	case OTLP, OpenInference, LangSmith:
 		return func(yield func(scenario.Case, error) bool) { s.traces(format, yield) }
 	case SWEAgent:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return sweCase(name, rec) })
@@ -99,7 +133,7 @@ func ImportCounted(format Format, name string, r io.Reader, counts *Counts) iter
 	}
 	return func(yield func(scenario.Case, error) bool) {
 		wrong := scenario.Malformed("", fmt.Sprintf("has the unknown format %q", format),
-			fmt.Sprintf("choose %s, %s, %s, %s, %s, %s, %s, %s or %s", OTLP, OpenInference, ECT, SWEAgent, OpenHands, OpenAIChat, Attempts, ToolBench, Galaxy))
+			"choose one of "+Names())
 		wrong.File = name
 		yield(scenario.Case{}, wrong)
 	}

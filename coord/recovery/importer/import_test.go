@@ -19,6 +19,7 @@ import (
 func samples() map[Format]string {
 	return map[Format]string{
 		OpenAIChat: chatSample, Attempts: attemptsSample, ToolBench: toolbenchSample, Galaxy: galaxySample, ECT: ectSample(), OpenInference: inferenceSample(), SWEAgent: sweSample, OpenHands: handsSample,
+		OpenAIResponses: responsesSample, Anthropic: anthropicSample, GroupChat: groupSample, LangSmith: smithSample, WfCommons: wfSample,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"recoveryledger/coord/recovery/importer/foreign"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -102,6 +103,9 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 		wrong.File, wrong.Record, wrong.Line = o.source.file, rec.number, rec.line
 		return yield(scenario.Case{}, wrong)
 	}
+	if o.format == LangSmith {
+		return o.takeRuns(rec, refuse)
+	}
 	if isSpanRow(rec.value) {
 		return o.takeRows(rec, refuse)
 	}
@@ -118,7 +122,7 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 			for k, s := range scope.Spans().All() {
 				o.found = true
 				o.source.counts.Records++
-				if wrong := o.add(rec, s, service); wrong != nil {
+				if wrong := o.add(rec, s, service, nil); wrong != nil {
 					wrong.Field = fmt.Sprintf("/resourceSpans/%d/scopeSpans/%d/spans/%d%s", i, j, k, wrong.Field)
 					if !refuse(wrong) {
 						return false
@@ -139,7 +143,7 @@ func (o *otlpReader) takeRows(rec record, refuse func(*scenario.Error) bool) boo
 		o.source.counts.Records++
 		s, service, wrong := readSpanRow(row)
 		if wrong == nil {
-			wrong = o.add(rec, s, service)
+			wrong = o.add(rec, s, service, nil)
 		}
 		if wrong != nil {
 			if len(rows) > 1 {
@@ -161,8 +165,8 @@ func (s *source) nothing() error {
 }
 
 // add puts a span into its trace. After an error the rest of the trace is
-// skipped.
-func (o *otlpReader) add(rec record, s ptrace.Span, service string) *scenario.Error {
+// skipped. The source is the run of LangSmith that the span was made of, if it was.
+func (o *otlpReader) add(rec record, s ptrace.Span, service string, source *foreign.Span) *scenario.Error {
 	id := s.TraceID()
 	if id.IsEmpty() {
 		return scenario.Malformed("/traceId", "is missing", "export each span with its 32 hexadecimal digits")
@@ -179,6 +183,9 @@ func (o *otlpReader) add(rec record, s ptrace.Span, service string) *scenario.Er
 		return nil
 	}
 	one, wrong := newSpan(s, service)
+	if source != nil {
+		one.of(source)
+	}
 	if wrong == nil && len(t.spans) == spansMax {
 		wrong = &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is over the limit of %d spans in a trace", spansMax), Remedy: "split the run into traces"}
 	}

@@ -41,6 +41,8 @@ type span struct {
 	raw      scenario.RawError
 	evidence entry.Digest // set where it failed
 	resent   bool         // this request repeats an earlier one
+	own      string       // the id of the step, where that of the span is made of it
+	unended  bool         // the source has no end of the span
 
 	input, output       entry.Digest
 	tokensIn, tokensOut *int64

@@ -133,7 +133,7 @@ func TestSpansAreCounted(t *testing.T) {
 			"1 spans without an attribute that says what they are"},
 		{OTLP, otlpSample(), "spans taken: 5 of 10; left: 1 agents at work, which hold calls, 4 requests, which are parts of calls"},
 		{OpenInference, sdkLine("x 2 ", "n", "OK", ""), "spans taken: 0 of 1; left: 1 that could not be used"},
-		{OpenAIChat, chatSample, "records taken: 2 of 2"},
+		{OpenAIChat, chatSample, "records taken: 2 of 2; without a step, because no tool is called: 1"},
 		{Attempts, attemptsSample, "records taken: 5 of 5"},
 		{Attempts, "{\"case\": \"a\", \"cost_usd\": -1}\n{\"case\": \"b\"}\n", "records taken: 1 of 2; left: 1 that could not be used"},
 	} {

@@ -1,0 +1,94 @@
+package importer
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"testing"
+
+	"recoveryledger/testdata/budget"
+)
+
+// lines makes a file of records without holding it: record i of n is line(i).
+type lines struct {
+	line    func(i int) string
+	left    []byte
+	i, size int
+	limit   int
+}
+
+func (l *lines) Read(p []byte) (int, error) {
+	if len(l.left) == 0 {
+		if l.size >= l.limit {
+			return 0, io.EOF
+		}
+		l.left = []byte(l.line(l.i) + "\n")
+		l.i, l.size = l.i+1, l.size+len(l.left)
+	}
+	n := copy(p, l.left)
+	l.left = l.left[n:]
+	return n, nil
+}
+
+// heapMax is the growth of the heap that an import may need, whatever the size of the file: open
+// traces of runs and span rows (64,000 of them) are most of it.
+const heapMax = 48 << 20
+
+// A file of 100 MB is read in flat memory: 4 MiB where a record is a run, 48 MiB where a run is many
+// records. Usually a smaller file is read, under the same bounds.
+func TestImportIsFlat(t *testing.T) {
+	limit := budget.Budget{Short: 1 << 20, Usual: 3 << 20, Chaos: 100 << 20}.Now()
+	pad := strings.Repeat("word ", 400)
+	one := func(text string) string { return strings.ReplaceAll(text, "\n", " ") }
+	records := map[Format]func(i int) string{
+		OpenAIChat: func(i int) string {
+			return one(fmt.Sprintf(`{"id": "r%d", "messages": [{"role": "user", "content": %q}, {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "get_a", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "c", "content": %q}]}`, i, pad, pad))
+		},
+		OpenAIResponses: func(i int) string {
+			return one(fmt.Sprintf(`{"id": "r%d", "input": %q, "output": [{"type": "function_call", "call_id": "c", "name": "get_a", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": %q}]}`, i, pad, pad))
+		},
+		Anthropic: func(i int) string {
+			return one(fmt.Sprintf(`{"id": "r%d", "messages": [{"role": "user", "content": %q}, {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "get_a", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": %q}]}]}`, i, pad, pad))
+		},
+		GroupChat: func(i int) string {
+			return one(fmt.Sprintf(`{"id": "r%d", "history": [{"name": "a", "content": %q}, {"name": "b", "content": %q}]}`, i, pad, pad))
+		},
+		LangSmith: func(i int) string {
+			trace := fmt.Sprintf("%032x", i/4+1)
+			parent := ""
+			if i%4 > 0 {
+				parent = fmt.Sprintf(`"parent_run_id": "run-%d", `, i/4*4)
+			}
+			return fmt.Sprintf(`{"id": "run-%d", "trace_id": %q, %s"name": "get_a", "run_type": "tool", "start_time": "2026-01-02T03:04:05", "end_time": "2026-01-02T03:04:06", "inputs": {"input": %q}}`, i, trace, parent, pad)
+		},
+		WfCommons: func(i int) string {
+			return fmt.Sprintf(`{"name": "w%d", "workflow": {"tasks": [{"id": "a", "runtime": 1}, {"id": "b", "parents": ["a"], "runtime": 1}], "note": %q}}`, i, pad+pad)
+		},
+	}
+	for format, line := range records {
+		file := &lines{line: line, limit: limit}
+		var before, now runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		peak, seen := uint64(0), 0
+		for _, err := range Import(format, "file.ndjson", file) {
+			if err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
+			if seen++; seen%250 == 0 {
+				runtime.GC()
+				runtime.ReadMemStats(&now)
+				peak = max(peak, now.HeapAlloc-min(now.HeapAlloc, before.HeapAlloc))
+			}
+		}
+		bound := uint64(heapMax)
+		if format != LangSmith {
+			bound = 4 << 20
+		}
+		if seen < limit/16384 || peak > bound {
+			t.Errorf("%s: %d cases of %d bytes needed %d bytes", format, seen, file.size, peak)
+		}
+		t.Logf("%s: %d cases of %d bytes, heap grew by at most %d bytes", format, seen, file.size, peak)
+	}
+}
