@@ -2,6 +2,7 @@ package coord
 
 import (
 	"crypto/sha256"
+	"slices"
 	"strconv"
 
 	"recoveryledger/coord/compact"
@@ -9,7 +10,7 @@ import (
 )
 
 // runs are the runs of recovery engines. The state keeps nothing of their cases. The log itself
-// allows one attempt for each case, see [entry.AttemptJTI].
+// allows one entry for each first case, see [entry.AttemptJTI].
 type runs struct {
 	names *compact.Names // issuer's number and local id
 	list  []runState
@@ -49,9 +50,17 @@ func (s *State) admitRun(r *entry.Run) error {
 	return nil
 }
 
-// admitAttempt checks RUN-2: one attempt for each case, while its run is open. The jti of an
-// attempt is the jti of the case, so REG-2 refuses a second attempt.
-func (s *State) admitAttempt(a *entry.Attempt) error {
+// admitAttempt checks RUN-2: within a run, an attempt comes while the run is open, and its jti is
+// that of its first case, so that REG-2 refuses a second one. Outside of a run, a principal that is
+// merely an agent writes only of its own work.
+func (s *State) admitAttempt(a *entry.Attempt, signerRoles []entry.Role) error {
+	if a.Run == "" {
+		if a.Agent == a.Iss || slices.Contains(signerRoles, entry.RoleEngine) || slices.Contains(signerRoles, entry.RoleCoordinator) {
+			return nil
+		}
+		return entry.Refuse(entry.UnauthorizedRole, "agent", "%s is neither engine nor coordinator, and the work is of %s", a.Iss, a.Agent).
+			WithRemedy("record the attempts of your own agent")
+	}
 	number, known := s.resolve(s.runs.names, entry.NewRef(a.Iss, a.Run))
 	if !known { // REG-8
 		return unknown("run", "%s has no run %s", a.Iss, a.Run).WithRemedy("open the run first")

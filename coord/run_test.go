@@ -20,9 +20,24 @@ func (w *world) run(id, op string) *entry.Run {
 func (w *world) attempt(run, id string) *entry.Attempt {
 	h := w.header("r")
 	h.JTI = entry.AttemptJTI(run, id)
-	return &entry.Attempt{
-		Header: h, Run: run, Case: id, Rungs: []entry.Rung{}, Status: "auto_recovered", TraceDigest: someDigest("trace"),
+	return &entry.Attempt{Header: h, Run: run, AttemptCase: entry.AttemptCase{
+		Case: id, Rungs: []entry.Rung{}, Status: entry.StatusRecovered, TraceDigest: someDigest("trace"),
+	}}
+}
+
+// outside is an attempt outside of a run, about the work of an agent.
+func (w *world) outside(iss, agent entry.Principal) *entry.Attempt {
+	return &entry.Attempt{Header: w.header(iss), Agent: agent, AttemptCase: entry.AttemptCase{Case: "1", Rungs: []entry.Rung{}, Status: entry.StatusPassedOn}}
+}
+
+// TestAttemptsOutsideOfRuns has an agent write of itself, and an engine and a coordinator of others.
+func TestAttemptsOutsideOfRuns(t *testing.T) {
+	w := newWorld(t)
+	for _, iss := range []entry.Principal{"a", "r", "k"} {
+		w.put(w.outside(iss, "a"))
+		w.put(w.outside(iss, "a")) // an agent may fail twice
 	}
+	w.refuse(w.sign(w.outside("b", "a")), entry.UnauthorizedRole, "agent")
 }
 
 // withRuns registers the runs r#open, with an attempt for case 1, and r#closed.
@@ -65,6 +80,12 @@ var runRules = []refusal{
 		a.Header = w.header("o")
 		return w.sign(a)
 	}, entry.UnauthorizedRole, "iss"},
+	{"RUN-2 an agent's attempt within a run", func(w *world) *entry.Entry {
+		a := w.attempt("open", "x")
+		a.Header = w.header("a")
+		return w.sign(a)
+	}, entry.UnknownSubject, "run"},
+	{"RUN-2 an agent about another one", func(w *world) *entry.Entry { return w.sign(w.outside("a", "b")) }, entry.UnauthorizedRole, "agent"},
 	{"RUN-1 opened twice", func(w *world) *entry.Entry { return w.sign(w.run("open", "open")) }, entry.StateConflict, "run"},
 	{"RUN-1 opened again", func(w *world) *entry.Entry { return w.sign(w.run("closed", "open")) }, entry.StateConflict, "run"},
 	{"RUN-1 closed before it is opened", func(w *world) *entry.Entry { return w.sign(w.run("x", "close")) }, entry.UnknownSubject, "run"},

@@ -138,7 +138,7 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 	case *entry.Run:
 		return s.admitRun(body)
 	case *entry.Attempt:
-		return s.admitAttempt(body)
+		return s.admitAttempt(body, signer.Roles)
 	case *entry.LogIndex:
 		return s.admitIndex(body)
 	case *entry.Task:

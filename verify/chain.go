@@ -290,8 +290,10 @@ func rolesFor(body entry.Body) []entry.Role {
 		return []entry.Role{entry.RoleCoordinator, entry.RoleApprover}
 	case *entry.Task:
 		return rolesForTask(b.Op)
-	case *entry.Attempt, *entry.Run:
+	case *entry.Run:
 		return []entry.Role{entry.RoleEngine}
+	case *entry.Attempt:
+		return []entry.Role{entry.RoleEngine, entry.RoleCoordinator, entry.RoleAgent}
 	case *entry.LogIndex:
 		return []entry.Role{entry.RoleCoordinator}
 	}

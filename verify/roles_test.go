@@ -49,7 +49,7 @@ task block               agent
 task assign              coordinator
 task fail                coordinator
 task interrupt           coordinator
-attempt                  engine
+attempt                  agent coordinator engine
 run                      engine
 index                    coordinator
 policy                   authority

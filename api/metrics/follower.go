@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
@@ -99,8 +100,14 @@ func (f *follower) moved(t *entry.Task) {
 }
 
 func (f *follower) attempted(s *coord.State, a *entry.Attempt) {
-	m, forbidden := f.metrics, false
 	limits := f.rules.Of(s).Thresholds()
+	for c := range a.Cases() {
+		f.attemptedCase(&limits, c)
+	}
+}
+
+func (f *follower) attemptedCase(limits *recovery.Thresholds, a *entry.AttemptCase) {
+	m, forbidden := f.metrics, false
 	m.counter("arl_recovery_cases_total", a.Status).Inc()
 	for i := range a.Rungs {
 		rung := &a.Rungs[i]
@@ -111,7 +118,7 @@ func (f *follower) attempted(s *coord.State, a *entry.Attempt) {
 		}
 		forbidden = forbidden || limits.Never(rung.Class, rung.Code)
 	}
-	if forbidden && a.Status == "auto_recovered" {
+	if forbidden && a.Status == entry.StatusRecovered {
 		m.Violated(ForbiddenRecovery)
 	}
 }

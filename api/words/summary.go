@@ -38,13 +38,29 @@ func Summary(body entry.Body) string {
 	case *entry.Task:
 		return summaryOfTask(b)
 	case *entry.Attempt:
-		return fmt.Sprintf("case %s of run %s: %s", b.Case, b.Run, b.Status)
+		return summaryOfAttempt(b)
 	case *entry.LogIndex:
 		return fmt.Sprintf("%d subjects of %d entries", b.Subjects, b.Size)
 	case *entry.Run:
 		return strings.TrimSuffix(fmt.Sprintf("%s run %s: %s", b.Op, b.Run, b.Recommendation), ": ")
 	}
 	return ""
+}
+
+// summaryOfAttempt says which case it is, whose, and how it ended.
+func summaryOfAttempt(b *entry.Attempt) string {
+	text := "case " + b.Case
+	if b.Run != "" {
+		text += " of run " + b.Run
+	}
+	if b.Agent != "" {
+		text += " of " + string(b.Agent)
+	}
+	text += ": " + b.Status
+	if n := len(b.Also); n > 0 {
+		text += fmt.Sprintf(", and %s", Counted(n, "further case"))
+	}
+	return text
 }
 
 // summaryOfTask says where a task goes by an entry, whose it is then, and why.

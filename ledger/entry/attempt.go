@@ -1,36 +1,97 @@
 package entry
 
 import (
+	"cmp"
 	"encoding/binary"
+	"iter"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Attempt records what the recovery engine did about one case of a run.
+// Attempt records what was decided about the failures of a case, and what came of it. An engine
+// writes the cases of a run. A coordinator, or the agent whose work it was, writes cases outside of
+// a run; then Agent is set. Cases that come together share an entry, and so a signature: the first
+// stands in the entry itself, the others in Also.
 type Attempt struct {
 	Header
-	Run         string `json:"run"`
-	Case        string `json:"case"`
-	Rungs       []Rung `json:"rungs"`
-	Status      string `json:"status"` // auto_recovered, escalated, no_failure
-	TraceDigest Digest `json:"trace_digest"`
+	Run    string    `json:"run,omitzero"`    // of the issuer; empty: outside of a run
+	Agent  Principal `json:"agent,omitzero"`  // whose work it was; empty: not known
+	Task   Ref       `json:"task,omitzero"`   // that the agent worked at
+	Policy Digest    `json:"policy,omitzero"` // of the rules that decided
+	Arm    Arm       `json:"arm,omitzero"`    // of a rollout; empty: there was none
+	AttemptCase
+	Also []AttemptCase `json:"also,omitempty"`
+}
+
+// AttemptCase is one case of an [Attempt].
+type AttemptCase struct {
+	Case         string         `json:"case"`
+	Rungs        []Rung         `json:"rungs"`
+	Status       string         `json:"status"` // auto_recovered, escalated, passed_on, no_failure
+	TraceDigest  Digest         `json:"trace_digest,omitzero"`
+	CostMicroUSD *int64         `json:"cost_micro_usd,omitempty"` // of all attempts, also the first
+	Tokens       *int64         `json:"tokens,omitempty"`
+	ElapsedMS    *int64         `json:"elapsed_ms,omitempty"` // with waits
+	Facts        jsontext.Value `json:"facts,omitzero"`       // an object: the case as it was decided
 }
 
 // Rung is one step on a ladder of recovery.
 type Rung struct {
 	Attempt      int64  `json:"attempt"`
+	Step         string `json:"step,omitempty"` // of the case
 	Class        string `json:"class"`
 	Code         string `json:"code"`
 	Rule         string `json:"rule"`
 	Strategy     string `json:"strategy"`
+	Variant      string `json:"variant,omitempty"`
 	Model        string `json:"model,omitempty"`
 	Result       string `json:"result"`
 	CostMicroUSD *int64 `json:"cost_micro_usd,omitempty"`
+	Tokens       *int64 `json:"tokens,omitempty"`
 	LatencyMS    *int64 `json:"latency_ms,omitempty"`
+	WaitMS       *int64 `json:"wait_ms,omitempty"` // before the attempt
 	Reason       string `json:"reason"`
 }
 
-// AttemptJTI returns the jti that the attempt of a case in a run must have: a UUID of version 8
-// (RFC 9562) made of the run and the case. An engine that registers the attempt again therefore
-// makes no second entry (REG-2).
+// Arm is the part of a rollout that a case belongs to.
+type Arm string
+
+// The arms: the baseline decided, the candidate decided, or the candidate decided beside and
+// nothing was done about it.
+const (
+	ArmControl Arm = "control"
+	ArmCanary  Arm = "canary"
+	ArmShadow  Arm = "shadow"
+)
+
+// Statuses of a case.
+const (
+	StatusRecovered = "auto_recovered"
+	StatusEscalated = "escalated"
+	StatusPassedOn  = "passed_on" // somebody else goes on with it
+	StatusNoFailure = "no_failure"
+)
+
+// Cases yields the cases of the entry in order.
+func (a *Attempt) Cases() iter.Seq[*AttemptCase] {
+	return func(yield func(*AttemptCase) bool) {
+		if !yield(&a.AttemptCase) {
+			return
+		}
+		for i := range a.Also {
+			if !yield(&a.Also[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Of returns the principal whose work the cases are.
+func (a *Attempt) Of() Principal { return cmp.Or(a.Agent, a.Iss) }
+
+// AttemptJTI returns the jti that an attempt in a run must have: a UUID of version 8 (RFC 9562)
+// made of the run and the first case. An engine that registers the attempt again therefore makes no
+// second entry (REG-2).
 func AttemptJTI(run, id string) string {
 	return derivedJTI(append(binary.BigEndian.AppendUint16([]byte("attempt"), uint16(len(run))), run+id...))
 }
@@ -39,15 +100,36 @@ func AttemptJTI(run, id string) string {
 func (*Attempt) Kind() Kind { return KindAttempt }
 
 func (a *Attempt) check() error {
-	err := first(checkName("run", a.Run), checkName("case", a.Case), checkLen("rungs", len(a.Rungs), 0, MaxList),
-		checkOneOf("status", a.Status, "auto_recovered", "escalated", "no_failure"),
-		checkDigest("trace_digest", a.TraceDigest))
-	return first(err, each("rungs", a.Rungs, (*Rung).check))
+	err := first(optional("run", a.Run, checkName),
+		refuseIf(a.Run == "" && a.Agent == "", "run", "neither a run nor an agent whose work it was"),
+		optional("agent", string(a.Agent), checkName), optional("task", a.Task, checkRef), optional("policy", a.Policy, checkDigest))
+	if a.Arm != "" {
+		err = first(err, checkOneOf("arm", a.Arm, ArmControl, ArmCanary, ArmShadow), refuseIf(a.Policy == "", "arm", "an arm without a policy"))
+	}
+	err = first(err, a.AttemptCase.check(a.Run != ""), checkLen("also", len(a.Also), 0, MaxAlso))
+	seen := map[string]bool{a.Case: true}
+	return first(err, each("also", a.Also, func(c *AttemptCase) error {
+		twice := seen[c.Case]
+		seen[c.Case] = true
+		return first(c.check(a.Run != ""), refuseIf(twice, "case", "is listed twice"))
+	}))
+}
+
+// check checks a case. Within a run, the case has a trace.
+func (c *AttemptCase) check(traced bool) error {
+	err := first(checkName("case", c.Case), checkLen("rungs", len(c.Rungs), 0, MaxList),
+		checkOneOf("status", c.Status, StatusRecovered, StatusEscalated, StatusPassedOn, StatusNoFailure))
+	if traced || c.TraceDigest != "" {
+		err = first(err, checkDigest("trace_digest", c.TraceDigest))
+	}
+	return first(err, each("rungs", c.Rungs, (*Rung).check), checkOptionalCount("cost_micro_usd", c.CostMicroUSD),
+		checkOptionalCount("tokens", c.Tokens), checkOptionalCount("elapsed_ms", c.ElapsedMS),
+		refuseIf(c.Facts != nil && c.Facts.Kind() != '{', "facts", "not an object"))
 }
 
 func (r *Rung) check() error {
-	return first(checkCount("attempt", r.Attempt), checkWord("class", r.Class), checkWord("code", r.Code),
-		checkWord("rule", r.Rule), checkWord("strategy", r.Strategy), optional("model", r.Model, checkName),
-		checkWord("result", r.Result), checkOptionalCount("cost_micro_usd", r.CostMicroUSD),
-		checkOptionalCount("latency_ms", r.LatencyMS), checkText("reason", r.Reason))
+	return first(checkCount("attempt", r.Attempt), optional("step", r.Step, checkName), checkWord("class", r.Class), checkWord("code", r.Code),
+		checkWord("rule", r.Rule), checkWord("strategy", r.Strategy), optional("variant", r.Variant, checkWord), optional("model", r.Model, checkName),
+		checkWord("result", r.Result), checkOptionalCount("cost_micro_usd", r.CostMicroUSD), checkOptionalCount("tokens", r.Tokens),
+		checkOptionalCount("latency_ms", r.LatencyMS), checkOptionalCount("wait_ms", r.WaitMS), checkText("reason", r.Reason))
 }

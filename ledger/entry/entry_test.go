@@ -176,7 +176,7 @@ func TestTags(t *testing.T) {
 		entry.KindOutcome:    {{Index: entry.ByIncident, Value: "7"}},
 		entry.KindRecord:     {{Index: entry.ByIncident, Value: "7"}},
 		entry.KindTask:       {{Index: entry.ByTask, Value: "operator@example.com#task-1"}},
-		entry.KindAttempt:    {},
+		entry.KindAttempt:    {{Index: entry.ByTask, Value: "operator@example.com#task-1"}},
 		entry.KindRun:        {},
 		entry.KindIndex:      {},
 	} {

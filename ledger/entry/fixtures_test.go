@@ -72,7 +72,7 @@ func minimal(tb testing.TB, kind entry.Kind) entry.Body {
 	case entry.KindTask:
 		return &entry.Task{Header: h, Task: "operator@example.com#task-1", Op: "create", From: entry.TaskCreated, To: entry.TaskCreated, Reason: "new"}
 	case entry.KindAttempt:
-		return &entry.Attempt{Header: h, Run: "run-1", Case: "case-1", Status: "no_failure", TraceDigest: digestA}
+		return &entry.Attempt{Header: h, Run: "run-1", AttemptCase: entry.AttemptCase{Case: "case-1", Status: "no_failure", TraceDigest: digestA}}
 	case entry.KindRun:
 		return &entry.Run{Header: h, Run: "run-1", Op: "open", ConfigDigest: digestA, ScenarioDigest: digestA, Seed: 42, Engine: "arl/1.0"}
 	case entry.KindIndex:
@@ -139,11 +139,15 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 		b.Snapshot = &entry.Snapshot{Exec: "agent-1@example.com#exec-1", Agent: "agent-1@example.com", Turns: 12, MaxTurns: 40, CostMicroUSD: 52_000,
 			Status: "running", StartedAt: 1_790_000_000_000, TakenAt: 1_790_000_090_000, Messages: 31, Class: "crash", Code: "lost", ContextDigest: digestB}
 	case *entry.Attempt:
-		b.Status = "auto_recovered"
+		b.Agent, b.Task, b.Policy, b.Arm = "agent-1@example.com", "operator@example.com#task-1", digestB, entry.ArmCanary
+		b.Status, b.CostMicroUSD, b.Tokens, b.ElapsedMS = entry.StatusRecovered, count(1400), count(2100), count(1900)
+		b.Facts = jsontext.Value(`{"intent":"refund.booking","tags":["holdout"]}`)
+		b.Also = []entry.AttemptCase{{Case: "case-2", Rungs: []entry.Rung{}, Status: entry.StatusNoFailure, TraceDigest: digestB}}
 		b.Rungs = []entry.Rung{
-			{Attempt: 1, Class: "transient", Code: "timeout", Rule: "r1", Strategy: "retry", Result: "failed", Reason: "again 504"},
-			{Attempt: 2, Class: "transient", Code: "timeout", Rule: "r1", Strategy: "fallback_model", Model: "vendor/m-2", Result: "recovered",
-				CostMicroUSD: count(900), LatencyMS: count(1200)},
+			{Attempt: 1, Class: "transient", Code: "timeout", Rule: "r1", Strategy: "retry", Result: "failed", Reason: "again 504",
+				Step: "book", WaitMS: count(200)},
+			{Attempt: 2, Class: "transient", Code: "timeout", Rule: "r1", Strategy: "fallback_model", Variant: "cheap", Model: "vendor/m-2", Result: "recovered",
+				CostMicroUSD: count(900), Tokens: count(1500), LatencyMS: count(1200)},
 		}
 	case *entry.LogIndex:
 		b.Crit = []string{"root"}

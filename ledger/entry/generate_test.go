@@ -146,8 +146,7 @@ func drawBody(t *rapid.T, kind entry.Kind) entry.Body {
 	case entry.KindTask:
 		return drawTask(t, h)
 	case entry.KindAttempt:
-		return &entry.Attempt{Header: h, Run: genName.Draw(t, "run"), Case: genName.Draw(t, "case"), Rungs: list(t, "rungs", genRung, 0),
-			Status: oneOf(t, "status", "auto_recovered", "escalated", "no_failure"), TraceDigest: genDigest.Draw(t, "trace_digest")}
+		return drawAttempt(t, h)
 	case entry.KindRun:
 		return drawRun(t, h)
 	case entry.KindIndex:
@@ -305,9 +304,33 @@ func drawTask(t *rapid.T, h entry.Header) *entry.Task {
 var genRung = rapid.Custom(func(t *rapid.T) entry.Rung {
 	return entry.Rung{Attempt: genCount.Draw(t, "attempt"), Class: genWord.Draw(t, "class"), Code: genWord.Draw(t, "code"),
 		Rule: genWord.Draw(t, "rule"), Strategy: genWord.Draw(t, "strategy"), Model: maybeText(t, "model", genName),
+		Step: maybeText(t, "step", genName), Variant: maybeText(t, "variant", genWord), Tokens: maybe(t, "tokens", genCount), WaitMS: maybe(t, "wait", genCount),
 		Result: genWord.Draw(t, "result"), CostMicroUSD: maybe(t, "cost", genCount), LatencyMS: maybe(t, "latency", genCount),
 		Reason: maybeText(t, "reason", genText)}
 })
+
+var genAttemptCase = rapid.Custom(func(t *rapid.T) entry.AttemptCase {
+	c := entry.AttemptCase{Case: genName.Draw(t, "case"), Rungs: list(t, "rungs", genRung, 0),
+		Status:      oneOf(t, "status", entry.StatusRecovered, entry.StatusEscalated, entry.StatusPassedOn, entry.StatusNoFailure),
+		TraceDigest: genDigest.Draw(t, "trace_digest"), CostMicroUSD: maybe(t, "cost", genCount), Tokens: maybe(t, "tokens", genCount),
+		ElapsedMS: maybe(t, "elapsed", genCount)}
+	if rapid.Bool().Draw(t, "facts") {
+		c.Facts = jsontext.Value(`{"intent":"refund"}`)
+	}
+	return c
+})
+
+func drawAttempt(t *rapid.T, h entry.Header) *entry.Attempt {
+	a := &entry.Attempt{Header: h, Run: maybeText(t, "run", genName), Agent: entry.Principal(genName.Draw(t, "agent")),
+		Task: maybeText(t, "task", genRef), Policy: genDigest.Draw(t, "policy"), AttemptCase: genAttemptCase.Draw(t, "case"),
+		Arm: entry.Arm(oneOf(t, "arm", "", "control", "canary", "shadow"))}
+	for _, c := range distinctList(t, "also", genAttemptCase, func(c entry.AttemptCase) string { return c.Case }) {
+		if c.Case != a.Case {
+			a.Also = append(a.Also, c)
+		}
+	}
+	return a
+}
 
 func drawRun(t *rapid.T, h entry.Header) *entry.Run {
 	r := &entry.Run{Header: h, Run: genName.Draw(t, "run"), Op: oneOf(t, "op", "open", "close"), ConfigDigest: genDigest.Draw(t, "config"),

@@ -101,6 +101,10 @@ var (
 	disposition = &rule{required: []string{"index", "disposition"}, optional: []string{"domains", "independent"}}
 	extent      = &rule{required: []string{"members", "agents", "domains", "fenced_ms"}}
 	reach       = &rule{required: []string{"members", "agents", "domains"}}
+	rung        = &rule{required: []string{"attempt", "class", "code", "rule", "strategy", "result", "reason"},
+		optional: []string{"step", "variant", "model", "cost_micro_usd", "tokens", "latency_ms", "wait_ms"}}
+	attemptCase = &rule{required: []string{"case", "rungs", "status"},
+		optional: []string{"trace_digest", "cost_micro_usd", "tokens", "elapsed_ms", "facts"}, inner: map[string]*rule{"rungs": rung, "facts": nil}}
 )
 
 // withHeader adds the members of every payload. Where there is no workflow, wid
@@ -205,11 +209,9 @@ var kinds = map[Kind]*rule{
 			"status", "started_at", "taken_at", "messages", "class", "code", "context_digest"}, optional: []string{"attempts"}}},
 	}),
 	KindAttempt: withHeader(true, rule{
-		required: []string{"run", "case", "rungs", "status", "trace_digest"},
-		inner: map[string]*rule{"rungs": {
-			required: []string{"attempt", "class", "code", "rule", "strategy", "result", "reason"},
-			optional: []string{"model", "cost_micro_usd", "latency_ms"},
-		}},
+		required: attemptCase.required,
+		optional: append([]string{"run", "agent", "task", "policy", "arm", "also"}, attemptCase.optional...),
+		inner:    map[string]*rule{"rungs": rung, "facts": nil, "also": attemptCase},
 	}),
 	KindRun: withHeader(true, rule{
 		required: []string{"run", "op", "config_digest", "scenario_digest", "seed", "engine"},

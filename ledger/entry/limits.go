@@ -18,6 +18,8 @@ const (
 	MaxParents = 256
 	// MaxList is the length of every other list in a payload.
 	MaxList = 256
+	// MaxAlso is how many further cases an attempt has.
+	MaxAlso = 128
 	// MaxKeyID is the length of a key id: "SHA256:" and 43 characters.
 	MaxKeyID = 50
 

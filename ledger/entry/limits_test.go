@@ -93,6 +93,9 @@ func TestLimitsOfMembers(t *testing.T) {
 		{entry.KindAttempt, "rungs", entry.MaxList, list(func(i int) string {
 			return `{"attempt":1,"class":"c","code":"c","rule":"r","strategy":"s","result":"r","reason":""}`
 		}), ""},
+		{entry.KindAttempt, "also", entry.MaxAlso, list(func(i int) string {
+			return fmt.Sprintf(`{"case":"also-%d","rungs":[],"status":"escalated","trace_digest":%q}`, i, digestA)
+		}), ""},
 		{entry.KindRun, "engine", entry.MaxName, text("e"), ""},
 		{entry.KindExecution, "x", entry.MaxDepth - 1, func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }, "payload"},
 	} {

@@ -159,6 +159,8 @@ func (e *Entry) task() Ref {
 		return body.Task
 	case *Task:
 		return body.Task
+	case *Attempt:
+		return body.Task
 	}
 	return ""
 }
@@ -178,6 +180,8 @@ func (e *Entry) about() Principal {
 		return issuer
 	case *Task:
 		return body.Agent
+	case *Attempt:
+		return body.Agent
 	}
 	return ""
 }
@@ -185,7 +189,7 @@ func (e *Entry) about() Principal {
 // aboutSomebody reports whether entries of a kind may be about another principal
 // than their issuer.
 func aboutSomebody(kind Kind) bool {
-	return kind == KindAgent || kind == KindSignal || kind == KindOutcome || kind == KindTask
+	return kind == KindAgent || kind == KindSignal || kind == KindOutcome || kind == KindTask || kind == KindAttempt
 }
 
 // ofLog reports whether entries of a kind stand under the subject of the log.
@@ -201,7 +205,7 @@ func mayList(of SubjectType, e *Entry) bool {
 	case SubjectIncident:
 		return slices.Contains([]Kind{KindExecution, KindSignal, KindDecision, KindApproval, KindOutcome, KindRecord}, e.Kind)
 	case SubjectTask:
-		return e.Kind == KindExecution || e.Kind == KindTask
+		return e.Kind == KindExecution || e.Kind == KindTask || e.Kind == KindAttempt
 	case SubjectAgent:
 		return true
 	case SubjectLog:

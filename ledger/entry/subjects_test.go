@@ -84,6 +84,10 @@ func subjectCases(tb testing.TB) []subjectCase {
 	add("task-of-itself", full(tb, entry.KindTask), flow+"task/fail", task+"task/fail", me+"task/fail")
 	add("task-of-another", given, flow+"task/fail", task+"task/fail", me+"task/fail>", them+"task/fail<")
 	add("attempt", minimal(tb, entry.KindAttempt), flow+"attempt", me+"attempt")
+	others := full(tb, entry.KindAttempt).(*entry.Attempt)
+	others.Agent = other
+	add("attempt-of-itself", full(tb, entry.KindAttempt), flow+"attempt", task+"attempt", me+"attempt")
+	add("attempt-of-another", others, flow+"attempt", task+"attempt", me+"attempt>", them+"attempt<")
 	add("run", minimal(tb, entry.KindRun), flow+"run", me+"run")
 	add("index", minimal(tb, entry.KindIndex), me+"index", log+"index")
 	return all

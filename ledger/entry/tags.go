@@ -67,6 +67,9 @@ func (e *Entry) Tags(index uint64) []Tag {
 	case *Task:
 		add(ByAgent, string(body.Agent))
 		add(ByTask, string(body.Task))
+	case *Attempt:
+		add(ByAgent, string(body.Agent))
+		add(ByTask, string(body.Task))
 	}
 	return tags
 }

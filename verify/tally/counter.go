@@ -205,7 +205,17 @@ func (c *counter) task(t *entry.Task) {
 	}
 }
 
+// attempt counts the cases of the agent's own work, whoever wrote them.
 func (c *counter) attempt(a *entry.Attempt) {
+	if a.Of() != c.Agent {
+		return
+	}
+	for one := range a.Cases() {
+		c.attemptCase(one)
+	}
+}
+
+func (c *counter) attemptCase(a *entry.AttemptCase) {
 	c.Attempts++
 	for i := range a.Rungs {
 		r := &a.Rungs[i]

@@ -146,16 +146,18 @@ func TestTasks(t *testing.T) {
 		Crashes: []tally.Crash{{Class: "process", Code: "exit", Claims: 1}}, Retries: 1, Restarts: 4, CostMicroUSD: 500})
 }
 
-// TestAttempts counts the steps of recovery that the agent recorded, by strategy.
+// TestAttempts counts the steps of recovery of the agent's own work, by strategy, whoever wrote them.
 func TestAttempts(t *testing.T) {
 	var l log
 	cost, latency := int64(7), int64(40)
 	rungs := []entry.Rung{{Strategy: "retry", Result: "failed", CostMicroUSD: &cost, LatencyMS: &latency}, {Strategy: "retry", Result: "failed", CostMicroUSD: &cost},
 		{Strategy: "fallback_model", Result: "ok"}}
-	l.add("a", &entry.Attempt{Header: entry.Header{Iss: "a"}, Rungs: rungs})
-	l.add("b", &entry.Attempt{Header: entry.Header{Iss: "b"}, Rungs: rungs})
+	l.add("a", &entry.Attempt{Header: entry.Header{Iss: "a"}, AttemptCase: entry.AttemptCase{Rungs: rungs}})
+	l.add("r", &entry.Attempt{Header: entry.Header{Iss: "r"}, Agent: "a", Also: []entry.AttemptCase{{}}})
+	l.add("a", &entry.Attempt{Header: entry.Header{Iss: "a"}, Agent: "b", AttemptCase: entry.AttemptCase{Rungs: rungs}})
+	l.add("b", &entry.Attempt{Header: entry.Header{Iss: "b"}, AttemptCase: entry.AttemptCase{Rungs: rungs}})
 	got := l.counts(t)
-	is(t, "attempts", got.Attempts, int64(1))
+	is(t, "attempts", got.Attempts, int64(3))
 	is(t, "strategies", got.Strategies, []tally.Strategy{{Strategy: "fallback_model", Result: "ok", Steps: 1},
 		{Strategy: "retry", Result: "failed", Steps: 2, CostMicroUSD: 14, LatencyMS: 40}})
 }

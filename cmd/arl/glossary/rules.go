@@ -63,7 +63,7 @@ func rules() []Explanation {
 		{"TSK-3", "snapshot on failure", "A snapshot of a failed execution holds counts, times, class, code and a keyed digest. It never holds contents.", ""},
 		{"TSK-4", "questions to people", "A task that waits for people is BLOCKED; an incident that waits for people is ESCALATED. An entry of an operator or approver moves it on.", "arl escalation list"},
 		{"RUN-1", "a run is opened once and closed once", "A run of the engine keeps one id, workflow, digests and seed from its opening to its close.", ""},
-		{"RUN-2", "one attempt a case", "An attempt belongs to an open run of its issuer. Each case has one attempt.", ""},
+		{"RUN-2", "whose attempts these are", "An attempt that names a run belongs to an open run of its issuer. Without a run, an agent writes only of its own work.", ""},
 	}
 }
 

@@ -326,7 +326,8 @@ func rootText(root merkle.Hash) entry.Digest { return entry.DigestFrom(root[:]) 
 // AttemptOf is the body of the entry about one case. It has the last rungs of the trace, and the
 // digest of the whole trace.
 func AttemptOf(run string, t *Trace, line []byte) *entry.Attempt {
-	a := &entry.Attempt{Run: run, Case: t.Case, Status: string(t.Status), TraceDigest: entry.DigestOf(line), Rungs: []entry.Rung{}}
+	a := &entry.Attempt{Run: run, AttemptCase: entry.AttemptCase{
+		Case: t.Case, Status: string(t.Status), TraceDigest: entry.DigestOf(line), Rungs: []entry.Rung{}}}
 	for _, r := range t.Rungs[max(0, len(t.Rungs)-rungsMax):] {
 		a.Rungs = append(a.Rungs, entry.Rung{
 			Attempt: r.Attempt, Class: r.Class, Code: r.Code, Rule: r.Rule, Strategy: r.Strategy, Model: r.Model,

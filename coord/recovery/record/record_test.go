@@ -127,7 +127,7 @@ func TestResumedRun(t *testing.T) {
 	s := newSite(t)
 	id := uuid.NewString()
 	attempt := func(status string) *entry.Attempt {
-		return &entry.Attempt{Run: id, Case: "c1", Status: status, TraceDigest: entry.DigestOf([]byte(status)), Rungs: []entry.Rung{}}
+		return &entry.Attempt{Run: id, AttemptCase: entry.AttemptCase{Case: "c1", Status: status, TraceDigest: entry.DigestOf([]byte(status)), Rungs: []entry.Rung{}}}
 	}
 	open := func() *entry.Run {
 		zero := entry.DigestOf("")

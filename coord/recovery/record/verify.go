@@ -258,19 +258,11 @@ func (p *runProof) take(e *verify.Entry) error {
 	p.entries++
 	switch body := e.Body.(type) {
 	case *entry.Attempt:
-		key, a := sha256.Sum256([]byte(body.Case)), attempt{index: e.Index}
-		switch before, twice := p.attempts[key]; {
-		case twice:
-			return broken("entry %d: case %s already stands in entry %d", e.Index, body.Case, before.index)
-		case p.opened == nil:
-			return broken("%s: there is no receipt of the entry that opens the run, before that of case %s", ReceiptsFile, body.Case)
-		case body.Run != p.opened.Run:
-			return broken("entry %d: case %s is of run %s", e.Index, body.Case, body.Run)
+		for c := range body.Cases() {
+			if err := p.takeCase(e.Index, body.Run, c); err != nil {
+				return err
+			}
 		}
-		if _, err := hex.Decode(a.trace[:], []byte(body.TraceDigest[len("sha256:"):])); err != nil {
-			return broken("entry %d: %w", e.Index, err)
-		}
-		p.attempts[key] = a
 	case *entry.Run:
 		if body.Op == "open" {
 			p.opened = body
@@ -278,6 +270,24 @@ func (p *runProof) take(e *verify.Entry) error {
 			p.closed = body
 		}
 	}
+	return nil
+}
+
+// takeCase notes the trace of a case.
+func (p *runProof) takeCase(index uint64, run string, c *entry.AttemptCase) error {
+	key, a := sha256.Sum256([]byte(c.Case)), attempt{index: index}
+	switch before, twice := p.attempts[key]; {
+	case twice:
+		return broken("entry %d: case %s already stands in entry %d", index, c.Case, before.index)
+	case p.opened == nil:
+		return broken("%s: there is no receipt of the entry that opens the run, before that of case %s", ReceiptsFile, c.Case)
+	case run != p.opened.Run:
+		return broken("entry %d: case %s is of run %s", index, c.Case, run)
+	}
+	if _, err := hex.Decode(a.trace[:], []byte(c.TraceDigest[len("sha256:"):])); err != nil {
+		return broken("entry %d: %w", index, err)
+	}
+	p.attempts[key] = a
 	return nil
 }
 

@@ -21,7 +21,7 @@ import { ledgerKeys } from "./root.js";
 
 /** The roles that may sign an entry, by kind. */
 const ROLES = Object.freeze({
-  execution: "agent", checkpoint: "agent", approval: "approver", record: "coordinator approver", attempt: "engine", run: "engine", index: "coordinator",
+  execution: "agent", checkpoint: "agent", approval: "approver", record: "coordinator approver", attempt: "engine coordinator agent", run: "engine", index: "coordinator",
 });
 const TASKS = Object.freeze({ operator: "create reassign cancel release", agent: "start review complete block" });
 

@@ -115,7 +115,7 @@ const INCIDENT = ["execution", "signal", "decision", "approval", "outcome", "rec
 const LOG = ["policy", "agent", "decision", "record", "index"];
 const OUTSIDE = ["policy", "agent", "index"];
 /** Kinds of entries that may be about another principal than their issuer. */
-const ABOUT = ["agent", "signal", "outcome", "task"];
+const ABOUT = ["agent", "signal", "outcome", "task", "attempt"];
 const ALL = ["policy", "agent", "execution", "checkpoint", "signal", "decision", "approval", "outcome", "record", "task", "attempt", "run", "index"];
 
 /** @type {Record<string, string>} */
@@ -129,7 +129,7 @@ const ACTS = {
 const LISTED = {
   workflow: ALL.filter((kind) => !OUTSIDE.includes(kind)),
   incident: INCIDENT,
-  task: ["execution", "task"],
+  task: ["execution", "task", "attempt"],
   agent: ALL,
   log: LOG,
 };
@@ -167,8 +167,8 @@ export function subjectsOf({ kind, body }, index) {
   if (body.wid) add("workflow", body.wid);
   const incident = kind === "signal" ? index : kind === "execution" ? body.compensates?.incident : INCIDENT.includes(kind) ? body.incident : undefined;
   if (incident !== undefined) add("incident", incident);
-  if ((kind === "execution" || kind === "task") && body.task) add("task", body.task);
-  const about = { agent: body.principal, signal: body.subject?.split("#")[0], outcome: String(body.exec).split("#")[0], task: body.agent }[kind];
+  if (/** @type {string[]} */ (LISTED.task).includes(kind) && body.task) add("task", body.task);
+  const about = { agent: body.principal, signal: body.subject?.split("#")[0], outcome: String(body.exec).split("#")[0], task: body.agent, attempt: body.agent }[kind];
   if (!about || about === body.iss) add("agent", body.iss);
   else {
     add("agent", body.iss, ">");

@@ -100,6 +100,17 @@ const reach = { members: count, agents: count, domains: count };
 const cap = object({ ...reach, fenced_ms: count });
 const fence = object(reach);
 
+/** @type {Record<string, Check>} */
+const attemptCase = {
+  case: name,
+  rungs: list(object({
+    attempt: count, "step?": name, class: word, code: word, rule: word, strategy: word, "variant?": word, "model?": name, result: word,
+    "cost_micro_usd?": count, "tokens?": count, "latency_ms?": count, "wait_ms?": count, reason: bytes(0, 1024),
+  })),
+  status: one("auto_recovered escalated passed_on no_failure"),
+  "trace_digest?": digest, "cost_micro_usd?": count, "tokens?": count, "elapsed_ms?": count, "facts?": when(isObject),
+};
+
 /** @type {Record<string, Record<string, Check>>} */
 const KINDS = {
   policy: {
@@ -233,14 +244,9 @@ const KINDS = {
     }),
   },
   attempt: {
-    run: name,
-    case: name,
-    rungs: list(object({
-      attempt: count, class: word, code: word, rule: word, strategy: word, "model?": name, result: word,
-      "cost_micro_usd?": count, "latency_ms?": count, reason: bytes(0, 1024),
-    })),
-    status: one("auto_recovered escalated no_failure"),
-    trace_digest: digest,
+    "run?": name, "agent?": name, "task?": ref, "policy?": digest, "arm?": one("control canary shadow"),
+    ...attemptCase,
+    "also?": list(object(attemptCase), 0, 128),
   },
   run: {
     run: name,
@@ -286,6 +292,7 @@ const NEEDS = [
   ["outcome", "result", "irrevocable failed refused withheld unknown", "residual"],
   ["outcome", "result", "compensated", "comp_exec"],
   ["outcome", "result", "restored", "post_digest"],
+  ["attempt", "arm", "control canary shadow", "policy"],
   ["run", "op", "close", "run_root report_digest recommendation"],
   ["run", "op", "open", "run_root! report_digest! recommendation!"],
 ];
@@ -328,5 +335,20 @@ export function checkPayload(kind, body) {
     }
   }
   if (kind === "execution" && (!distinct(body.parents.map((/** @type {any} */ p) => p.exec)) || (body.compensates && body.parents.length))) return "parents";
-  return null;
+  return kind === "attempt" ? attemptFault(body) : null;
 }
+
+/**
+ * An attempt within a run has traces, another one an agent; no case stands twice.
+ *
+ * @param {any} body
+ */
+function attemptFault(body) {
+  const also = body.also ?? [];
+  if (!body.run) return body.agent ? attemptTwice(body, also) : "run";
+  if (!body.trace_digest) return "trace_digest";
+  return also.every((/** @type {any} */ c) => c.trace_digest) ? attemptTwice(body, also) : "also";
+}
+
+/** @type {(body: any, also: any[]) => string | null} */
+const attemptTwice = (body, also) => (distinct([body.case, ...also.map((c) => c.case)]) ? null : "also");

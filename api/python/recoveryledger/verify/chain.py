@@ -15,7 +15,7 @@ CHAIN_KINDS = ("policy", "agent")
 
 ROLES = {
     "execution": ["agent"], "checkpoint": ["agent"], "approval": ["approver"], "record": ["coordinator", "approver"],
-    "attempt": ["engine"], "run": ["engine"], "index": ["coordinator"],
+    "attempt": ["engine", "coordinator", "agent"], "run": ["engine"], "index": ["coordinator"],
 }
 
 

@@ -25,13 +25,14 @@ def listings(kind: str, body: dict[str, Json], index: int) -> list[dict[str, str
         under("incident", str(body["compensates"]["incident"]))
     elif "incident" in body:
         under("incident", str(body["incident"]))
-    if kind in ("execution", "task") and "task" in body:
+    if kind in TASK and "task" in body:
         under("task", body["task"])
     about = {
         "agent": lambda: body["principal"],
         "signal": lambda: body["subject"].split("#")[0],
         "outcome": lambda: body["exec"].split("#")[0],
         "task": lambda: body.get("agent", body["iss"]),
+        "attempt": lambda: body.get("agent", body["iss"]),
     }.get(kind, lambda: body["iss"])()
     if about == body["iss"]:
         under("agent", about)
@@ -46,10 +47,11 @@ def listings(kind: str, body: dict[str, Json], index: int) -> list[dict[str, str
 NAME = "[A-Za-z0-9._:/@-]{1,128}"
 INCIDENT = ("execution", "signal", "decision", "approval", "outcome", "record")
 LOG = ("policy", "agent", "decision", "record", "index")
+TASK = ("execution", "task", "attempt")
 WORKFLOW = ("execution", "checkpoint", "signal", "decision", "approval", "outcome", "record", "task", "attempt", "run")
-KINDS = {"workflow": WORKFLOW, "incident": INCIDENT, "task": ("execution", "task"), "agent": ("policy", "agent", "index", *WORKFLOW), "log": LOG}
+KINDS = {"workflow": WORKFLOW, "incident": INCIDENT, "task": TASK, "agent": ("policy", "agent", "index", *WORKFLOW), "log": LOG}
 ACTS = {"agent": 3, "decision": 7, "task": 11}  # what such an entry may do
-ABOUT = ("agent", "signal", "outcome", "task")  # kinds that may be about another principal than their issuer
+ABOUT = ("agent", "signal", "outcome", "task", "attempt")  # kinds that may be about another principal than their issuer
 
 
 def label_count(subject: str) -> int:
