@@ -14,6 +14,7 @@ package api
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -48,7 +49,16 @@ const (
 	// HeaderWitnessed says whether the quorum of witnesses has cosigned the tree head of a
 	// receipt: true or false. It is there where that was asked for.
 	HeaderWitnessed = "Witnessed"
+	// HeaderLogSize is a size that the log had at the node that answers, when it made the
+	// answer. It is in every answer.
+	HeaderLogSize = "Log-Size"
+	// HeaderMinLogSize is the size of the log from which on a node may answer the request. A
+	// node that is behind waits [MinLogSizeWait] for the size, and then answers not-ready.
+	HeaderMinLogSize = "Min-Log-Size"
 )
+
+// MinLogSizeWait is how long a node waits for the size that a request needs.
+const MinLogSizeWait = 2 * time.Second
 
 // Limits of a request's body.
 const (

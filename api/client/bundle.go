@@ -62,7 +62,7 @@ func (c *Client) Bundle(ctx context.Context, q api.BundleQuery) (*BundlePage, er
 // concerns the agent, or when the time is over.
 func (c *Client) Commands(ctx context.Context, agent entry.Principal, q api.CommandsQuery) (*api.Commands, error) {
 	q.Wait = max(0, min(q.Wait, api.MaxWait))
-	commands, err := get[api.Commands](ctx, c, api.URL(api.PathCommands, &q, agent), maxValue)
+	commands, err := fetch[api.Commands](ctx, c, call{method: http.MethodGet, path: api.URL(api.PathCommands, &q, agent), limit: maxValue, least: q.From})
 	if err == nil && (commands.Agent != agent || commands.Size < q.From) {
 		err = malformed("commands of %.140q at size %d", commands.Agent, commands.Size)
 	}

@@ -24,6 +24,10 @@
 //
 // The client repeats a request after an error of the network, and when the server asks for it
 // (429, 503). That is safe: the ledger registers an entry once, by its issuer and jti.
+//
+// A ledger may have several nodes, each with its URL. Every request says how large a log the
+// client has accepted, so that no node answers from an older log. A node that is behind is a
+// [*StaleError], which is no evidence of a fork: only two signed heads are.
 package client
 
 import (
@@ -31,6 +35,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,8 +56,8 @@ type Config struct {
 	// calls Keep before it accepts a head that only new keys sign. Nil: the root is not stored,
 	// and a later client needs a newer root.
 	Keep func(root verify.Root) error
-	// Attempts is the number of times that a request is made before its error is returned.
-	// 0: 5; 1: the request is never repeated.
+	// Attempts is the number of times that a request is made at each node before its error is
+	// returned. 0: 5; 1: the request is never repeated.
 	Attempts int
 	// Timeout bounds each attempt, and the silence of an event stream. 0: 1 min.
 	Timeout time.Duration
@@ -92,12 +97,13 @@ func transport() http.RoundTripper {
 	return own
 }
 
-// Client is a ledger at a URL under a pinned root. It is safe for concurrent
+// Client is a ledger at its URLs under a pinned root. It is safe for concurrent
 // use.
 type Client struct {
-	base *url.URL
-	cfg  *Config
-	root atomic.Pointer[verify.Root] // replaced when a policy changes the ledger's keys
+	servers []*url.URL    // of the nodes of the ledger
+	server  atomic.Uint32 // place in servers of the node to ask
+	cfg     *Config
+	root    atomic.Pointer[verify.Root] // replaced when a policy changes the ledger's keys
 
 	// mu guards what the client has accepted. It is held while the client proves a new head
 	// consistent.
@@ -106,22 +112,28 @@ type Client struct {
 	cosigned verify.SignedHead      // the largest head that the witnesses of the root have cosigned
 	known    map[string]merkle.Head // signed heads proven consistent, a few
 	fork     error                  // if not nil, the client accepts nothing more
+	reached  atomic.Uint64          // size of accepted, for requests
 
 	chain chain
 
 	maxEvidence int // documents in a list of evidence
 }
 
-// New returns a client of the ledger at the URL. It makes no request.
-func New(baseURL string, root verify.Root, c *Config) (*Client, error) {
-	base, err := url.Parse(baseURL)
-	if err == nil && (base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "") {
-		err = errors.New("want http://host or https://host, and a path at most")
+// New returns a client of a ledger. urls names its nodes, with commas between them: the client
+// asks the next node after an error of the network or a 503. New makes no request.
+func New(urls string, root verify.Root, c *Config) (*Client, error) {
+	client := &Client{cfg: c.withDefaults(), known: map[string]merkle.Head{}, chain: newChain(), maxEvidence: maxEvidence}
+	for text := range strings.SplitSeq(urls, ",") {
+		text = strings.TrimSpace(text)
+		node, err := url.Parse(text)
+		if err == nil && (node.Scheme != "http" && node.Scheme != "https" || node.Host == "" || node.RawQuery != "" || node.Fragment != "") {
+			err = errors.New("want http://host or https://host, and a path at most")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("client: new: %q: %w", text, err)
+		}
+		client.servers = append(client.servers, node)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("client: new: %q: %w", baseURL, err)
-	}
-	client := &Client{base: base, cfg: c.withDefaults(), known: map[string]merkle.Head{}, chain: newChain(), maxEvidence: maxEvidence}
 	client.root.Store(&root)
 	if client.cfg.Accepted != "" {
 		opened, err := root.Head([]byte(client.cfg.Accepted))
@@ -129,6 +141,7 @@ func New(baseURL string, root verify.Root, c *Config) (*Client, error) {
 			return nil, fmt.Errorf("client: new: accepted tree head: %w", err)
 		}
 		client.accepted = verify.SignedHead{Head: opened, Note: client.cfg.Accepted}
+		client.reached.Store(opened.Size)
 	}
 	return client, nil
 }

@@ -23,13 +23,16 @@ func (c *Client) Events(ctx context.Context, from uint64) iter.Seq2[*Entry, erro
 	return func(yield func(*Entry, error) bool) {
 		s := &eventStream{client: c, next: from, yield: yield}
 		for attempt := 1; ; attempt++ {
-			before := s.next
+			before, at := s.next, c.server.Load()
 			err := s.run(ctx)
 			if s.done || ctx.Err() != nil {
 				return
 			}
 			if s.next > before {
 				attempt = 1
+			}
+			if !s.fatal {
+				c.leave(ctx, at, err)
 			}
 			if s.fatal || attempt >= c.cfg.Attempts || !c.pause(ctx, err, attempt) {
 				if ctx.Err() == nil {

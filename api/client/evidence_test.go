@@ -111,7 +111,7 @@ func TestEvidenceUnderContradictoryHeads(t *testing.T) {
 	d := newDock(t)
 	fork := d.start(t, nil)
 	fork.add(fork.enrol("agent-1", fork.agent))
-	fork.add(fork.goods(4)...)
+	fork.add(fork.goods(1)...)
 	other, err := fork.log.Receipt(0)
 	must(t, err)
 

@@ -31,6 +31,7 @@ const origin = "ledger.example/test"
 // something in front of.
 type node struct {
 	t       testing.TB
+	disk    *vfs.MemFS
 	log     *ledger.Log
 	handler http.Handler // of the honest server
 	front   atomic.Pointer[http.HandlerFunc]
@@ -70,14 +71,29 @@ func start(tb testing.TB) *node {
 // what that does.
 func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 	tb.Helper()
+	n := id.open(tb, vfs.NewCrashableMem(), fold)
+	n.add(id.genesis)
+	return n
+}
+
+// copied returns a further node, on a copy of the disk of n: it has the log as it is now, and does
+// not follow it.
+func (n *node) copied() *node {
+	n.t.Helper()
+	return n.open(n.t, n.disk.CrashClone(vfs.CrashCloneCfg{}), nil)
+}
+
+// open returns a node with the log that is on a disk.
+func (id *identity) open(tb testing.TB, disk *vfs.MemFS, fold func() ledger.Fold) *node {
+	tb.Helper()
 	verifier, err := keys.NewVerifier(0)
 	must(tb, err)
 	replica := coordinator.New(origin, verifier.Check)
-	n := &node{t: tb, identity: id}
+	n := &node{t: tb, disk: disk, identity: id}
 	opened := time.Now()
 	cfg := &ledger.Config{
 		Origin: origin, Keys: []ledger.Key{{Signer: id.keys.Signer, Verifier: id.keys.Verifier, Cosigner: id.keys.Cosigner}}, NewFold: fold,
-		FS: vfs.NewMem(), Fatal: func(err error) { panic(err) },
+		FS: disk, Fatal: func(err error) { panic(err) },
 		Now:    func() time.Time { return time.Now().Add(time.Duration(n.clock.Load())) },
 		Uptime: func() time.Duration { return time.Since(opened) + time.Duration(n.clock.Load()) },
 	}
@@ -96,7 +112,7 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 	done := make(chan error, 1)
 	go func() { done <- log.Run(ctx) }()
 	s, err := server.New(&server.Config{
-		Origin: origin, VerifierKeys: id.keys.VerifierKeys[:], Log: log, Replica: replica, Rate: -1,
+		Origin: origin, VerifierKeys: id.keys.VerifierKeys[:], Log: log, Replica: replica, Rate: -1, ReachWait: 20 * time.Millisecond,
 	})
 	must(tb, err)
 	n.log, n.handler = log, s.Handler()
@@ -110,7 +126,6 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 		must(tb, <-done)
 		must(tb, log.Close())
 	})
-	n.add(id.genesis)
 	return n
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"recoveryledger/api"
-	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -67,18 +66,15 @@ func (c *Client) open(ctx context.Context, note string, hint *api.HeadEvent) (me
 		clear(c.known)
 	}
 	c.accepted, c.known[note] = newer, opened
+	c.reached.Store(newer.Size)
 	return opened, nil
 }
 
-// consistent proves that older is a prefix of newer. If the ledger cannot prove it, the error
-// is final.
+// consistent proves that older is a prefix of newer. A false proof is final. A node that has not
+// reached newer proves nothing, and convicts nobody.
 func (c *Client) consistent(ctx context.Context, older, newer verify.SignedHead, hint *api.HeadEvent) error {
 	if older.Head == newer.Head {
 		return nil
-	}
-	forked := func(format string, args ...any) error {
-		c.fork = &verify.ForkError{First: older.Note, Second: newer.Note, Detail: fmt.Sprintf(format, args...)}
-		return c.fork
 	}
 	if err := older.CheckFork(newer); err != nil {
 		c.fork = err
@@ -89,8 +85,8 @@ func (c *Client) consistent(ctx context.Context, older, newer verify.SignedHead,
 		return nil
 	}
 	path, err := c.consistency(ctx, older.Size, newer.Size)
-	if problem, ok := errors.AsType[*api.Problem](err); ok && problem.Name() == entry.NotFound {
-		return forked("a log of size %d was signed, root %s, and now it is smaller", newer.Size, newer.Root)
+	if stale := c.unreached(older, newer, err); stale != nil {
+		return stale
 	}
 	if err != nil {
 		return err
@@ -126,7 +122,9 @@ func (c *Client) beginning(ctx context.Context, older, newer merkle.Head) (*merk
 }
 
 func (c *Client) consistency(ctx context.Context, older, newer uint64) ([]merkle.Hash, error) {
-	proof, err := get[verify.Consistency](ctx, c, api.URL(api.PathConsistency, nil, older, newer), maxValue)
+	proof, err := fetch[verify.Consistency](ctx, c, call{
+		method: http.MethodGet, path: api.URL(api.PathConsistency, nil, older, newer), limit: maxValue, least: newer,
+	})
 	if errors.Is(err, ErrNotServed) {
 		return merkle.ProveConsistency(older, newer, c.nodes(ctx, newer))
 	}

@@ -284,17 +284,29 @@ func TestForkOfTwoSizesConvicts(t *testing.T) {
 	}
 }
 
-// A ledger that lost entries it has signed for is found out.
+// A ledger that lost entries it has signed for is found out: it is stale while its log is smaller,
+// and a fork once it has signed other entries in their place.
 // Draft: LOG-4.
 func TestLostEntries(t *testing.T) {
 	id := newIdentity(t)
-	long, short := id.start(t, nil), id.start(t, nil)
-	long.add(long.enrol("agent-1", id.agent))
+	long := id.start(t, nil)
+	short := long.copied()
+	enrolment := long.enrol("agent-1", id.agent)
+	long.add(enrolment)
 	c := long.client(&client.Config{Attempts: 1})
 	_, err := c.Receipt(t.Context(), 0)
 	must(t, err)
 	long.pass(short.handler.ServeHTTP)
-	if _, err := c.Head(t.Context()); !isFork(err) {
+	stale, ok := errors.AsType[*client.StaleError](second(c.Head(t.Context())))
+	if !ok || stale.Size != 1 || stale.Least != 2 || stale.Accepted != c.Accepted().Note {
+		t.Fatalf("error %+v", stale)
+	}
+	if opened, err := short.root().Head([]byte(stale.Published)); err != nil || opened.Size != 1 {
+		t.Fatalf("the head that the ledger shows now: %v, %v", opened, err)
+	}
+	short.clock.Store(int64(2 * time.Second)) // another time, and past the moment for which a head is kept
+	short.add(enrolment)
+	if _, err := c.Receipt(t.Context(), 0); !isFork(err) {
 		t.Fatalf("error %v", err)
 	}
 }

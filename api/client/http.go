@@ -28,6 +28,7 @@ type call struct {
 	limit     int64  // bytes that the answer may have
 	answer    string // media type of the answer; empty: JSON
 	static    bool   // the answer is a file: it may have any media type but that of a page
+	least     uint64 // size of the log that the answer needs, where that is more than the accepted one
 }
 
 // reply is an answer with a status of success.
@@ -37,11 +38,12 @@ type reply struct {
 	body   []byte
 }
 
-// do makes the call, and repeats it if a repetition can help. The error is an [*api.Problem],
-// [ErrMalformed], an error of the network, or the error of ctx.
+// do makes the call, and repeats it if a repetition can help: at every node at once, and then
+// after a pause. The error is an [*api.Problem], [ErrMalformed], an error of the network, or the
+// error of ctx.
 func (c *Client) do(ctx context.Context, do call) (*reply, error) {
 	for attempt := 1; ; attempt++ {
-		r, err := c.once(ctx, do)
+		r, err := c.round(ctx, do)
 		if err == nil {
 			return r, nil
 		}
@@ -49,6 +51,27 @@ func (c *Client) do(ctx context.Context, do call) (*reply, error) {
 			return nil, fmt.Errorf("client: %s %s: %w", do.method, do.path, err)
 		}
 	}
+}
+
+// round makes the call at the node that answered last, and at the others while none answers.
+func (c *Client) round(ctx context.Context, do call) (r *reply, err error) {
+	for range c.servers {
+		at := c.server.Load()
+		if r, err = c.once(ctx, do); err == nil || !c.leave(ctx, at, err) {
+			return r, err
+		}
+	}
+	return nil, err
+}
+
+// leave goes on to the next node if another node may answer where this one gave the error.
+func (c *Client) leave(ctx context.Context, at uint32, err error) bool {
+	problem, answered := errors.AsType[*api.Problem](err)
+	if ctx.Err() != nil || errors.Is(err, ErrMalformed) || answered && problem.Status != http.StatusServiceUnavailable {
+		return false
+	}
+	c.server.CompareAndSwap(at, (at+1)%uint32(len(c.servers)))
+	return true
 }
 
 // pause waits before the next attempt, at least as long as the server asks for. It reports false
@@ -115,9 +138,14 @@ func (c *Client) once(ctx context.Context, do call) (*reply, error) {
 
 // send returns an answer with a status of success, its body unread.
 func (c *Client) send(ctx context.Context, do call) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, do.method, strings.TrimSuffix(c.base.String(), "/")+do.path, bytes.NewReader(do.body))
+	base := c.url()
+	request, err := http.NewRequestWithContext(ctx, do.method, base+do.path, bytes.NewReader(do.body))
 	if err != nil {
 		return nil, err
+	}
+	least := max(do.least, c.reached.Load())
+	if least > 0 && !do.static { // a server of files may refuse headers that it does not know
+		request.Header.Set(api.HeaderMinLogSize, strconv.FormatUint(least, 10))
 	}
 	if do.mediaType != "" {
 		request.Header.Set("Content-Type", do.mediaType)
@@ -137,7 +165,12 @@ func (c *Client) send(ctx context.Context, do call) (*http.Response, error) {
 		return response, nil
 	}
 	defer response.Body.Close()
-	return nil, problemOf(response)
+	return nil, lagging(response, base, least, problemOf(response))
+}
+
+// url returns the URL of the node that answered last, without a slash at its end.
+func (c *Client) url() string {
+	return strings.TrimSuffix(c.servers[int(c.server.Load())%len(c.servers)].String(), "/")
 }
 
 // mediaType returns the media type of an answer, without parameters.
@@ -181,13 +214,18 @@ func fromBetween(status int) bool {
 
 // get asks for a JSON value.
 func get[T any](ctx context.Context, c *Client, path string, limit int64) (*T, error) {
-	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: limit})
+	return fetch[T](ctx, c, call{method: http.MethodGet, path: path, limit: limit})
+}
+
+// fetch makes a call for a JSON value.
+func fetch[T any](ctx context.Context, c *Client, do call) (*T, error) {
+	r, err := c.do(ctx, do)
 	if err != nil {
 		return nil, err
 	}
 	v := new(T)
 	if err := json.Unmarshal(r.body, v); err != nil {
-		return nil, fmt.Errorf("client: GET %s: %w", path, malformed("%v", err))
+		return nil, fmt.Errorf("client: %s %s: %w", do.method, do.path, malformed("%v", err))
 	}
 	return v, nil
 }

@@ -256,15 +256,15 @@ func (c *Client) Log(ctx context.Context) (*api.Log, error) {
 		return nil, err
 	}
 	if log.Origin != c.Root().Origin {
-		return nil, fmt.Errorf("client: the server at %s is the ledger %.140q, the pinned one is %q", c.base, log.Origin, c.Root().Origin)
+		return nil, fmt.Errorf("client: the server at %s is the ledger %.140q, the pinned one is %q", c.url(), log.Origin, c.Root().Origin)
 	}
 	return log, nil
 }
 
-// Ready returns nil if the server takes entries, else the [*api.Problem] that says why not. It
-// asks the server once.
+// Ready returns nil if a node takes entries, else the [*api.Problem] that says why not. It asks
+// each node once.
 func (c *Client) Ready(ctx context.Context) error {
-	_, err := c.once(ctx, call{method: http.MethodGet, path: api.PathReady, limit: maxValue})
+	_, err := c.round(ctx, call{method: http.MethodGet, path: api.PathReady, limit: maxValue})
 	return err
 }
 

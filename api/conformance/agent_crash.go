@@ -234,6 +234,7 @@ func answerCases() []agentCase {
 		p2("answer/page", "a page for people instead of a bundle", plain(200, "<html>maintenance</html>", "Content-Type", "text/html")),
 		p2("answer/failure", "status 500 instead of a bundle", plain(500, "oops")),
 		p2("answer/unavailable", "status 503 with Retry-After instead of a bundle", plain(503, `{"type":"urn:agent-recovery:problem:not-ready","title":"not ready","status":503}`, problem...)),
+		p2("answer/behind", "status 404 of a node that lags behind, which is no evidence of a fork", plain(404, `{"type":"urn:agent-recovery:problem:not-found","title":"not found","status":404}`, append([]string{"Log-Size", "1"}, problem...)...)),
 		p2("answer/too-many", "status 429 with Retry-After instead of a bundle", plain(429, `{"type":"urn:agent-recovery:problem:rate-limited","title":"rate limited","status":429}`, problem...)),
 		p2("answer/redirect", "a redirect to a place where nothing is", plain(307, "", "Location", "http://127.0.0.1:9/elsewhere")),
 		p2("answer/circle", "a redirect to itself", func(w http.ResponseWriter, r *http.Request, _ http.Handler) {

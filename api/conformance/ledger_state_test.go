@@ -118,6 +118,12 @@ var ledgerFaults = map[string]ledgerFault{
 	"gives receipts that do not hold": {"LOG-3", answers(func(a *stage.Answer) {
 		a.Body = bytes.Replace(a.Body, []byte(`"proof":["`), []byte(`"proof":["AAAA`), 1)
 	})},
+	"answers from any size": {"HTTP-2", func(s *stage.Stage) {
+		s.Script(func(_ http.ResponseWriter, r *http.Request, _ http.Handler) bool {
+			r.Header.Del("Min-Log-Size")
+			return false
+		})
+	}},
 	"answers no problem details": {"ERR-1", answers(func(a *stage.Answer) {
 		if a.Status >= 400 {
 			a.Body = []byte("no")

@@ -48,7 +48,9 @@ func Document(version string) ([]byte, error) {
 			"title": "Agent recovery ledger", "version": version,
 			"description": "An append-only Merkle log of signed entries. The signature of an entry is its authority: requests need no " +
 				"credentials. A client verifies answers offline against a pinned root. The server refuses unknown query parameters. HEAD has the header of " +
-				"the answer to GET. The server compresses JSON of 1 KiB and more with gzip if the client accepts that.",
+				"the answer to GET. The server compresses JSON of 1 KiB and more with gzip if the client accepts that. " +
+				"Every answer has the header Log-Size: a size that the log had when the server made the answer. A request may have the header Min-Log-Size: " +
+				"a server whose log is smaller waits 2 s for that size, and then answers not-ready. A 404 for an index or a size above Log-Size says nothing about the log.",
 		},
 		"servers":    []object{{"url": "/", "description": "the ledger that serves this document"}},
 		"paths":      paths,

@@ -26,6 +26,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		header := c.Response().Header()
 		header.Set(api.HeaderRequestID, id)
 		header.Set(echo.HeaderCacheControl, cacheNever)
+		s.setSize(c)
 		answer := &watched{ResponseWriter: c.Response().Writer}
 		c.Response().Writer = answer
 		if err := next(c); err != nil {

@@ -151,6 +151,7 @@ func (s *Server) middleware(e *echo.Echo) {
 		},
 	}))
 	e.Use(s.ownHost, allowHead, shared(), s.compressed(), readsBody)
+	defer e.Use(s.reach) // after the limits
 	if s.cfg.Rate < 0 {
 		return
 	}

@@ -3,8 +3,8 @@
 // its JSON are in package api; GET /openapi.json describes every path.
 //
 // A request passes, in this order: request id, log and metrics; security
-// headers; recovery from panics; the rate limit of its address; its route. The
-// routes are those of [api.Routes]; each has one handler, bound by its name. The
+// headers; recovery from panics; the rate limit of its address; the size of the log that it
+// needs; its route. The routes are those of [api.Routes]; each has one handler, bound by its name. The
 // write path, POST /v1/entries, writes its answers by hand, since the ledger is as
 // fast as its slowest step.
 //
@@ -64,6 +64,9 @@ type Config struct {
 	// IndexWait is how long a bundle waits for an index entry that it needs. 0:
 	// [api.WitnessedDefault].
 	IndexWait time.Duration
+	// ReachWait is how long a request waits for the size of the log that it needs. 0:
+	// [api.MinLogSizeWait].
+	ReachWait time.Duration
 	// Evidence keeps objects with a valid signature and an id that is taken. Nil: the server
 	// only logs them.
 	Evidence *Evidence
@@ -141,7 +144,7 @@ func (c *Config) withDefaults() (*Config, error) {
 		fallback time.Duration
 	}{
 		{&d.HeaderTimeout, headerTimeoutDefault}, {&d.ReadTimeout, readTimeoutDefault}, {&d.WriteTimeout, writeTimeoutDefault},
-		{&d.IdleTimeout, idleTimeoutDefault}, {&d.Grace, graceDefault}, {&d.WitnessWait, api.WitnessedDefault}, {&d.IndexWait, api.WitnessedDefault}, {&d.Heartbeat, heartbeatDefault},
+		{&d.IdleTimeout, idleTimeoutDefault}, {&d.Grace, graceDefault}, {&d.WitnessWait, api.WitnessedDefault}, {&d.IndexWait, api.WitnessedDefault}, {&d.ReachWait, api.MinLogSizeWait}, {&d.Heartbeat, heartbeatDefault},
 	} {
 		if *bound.set == 0 {
 			*bound.set = bound.fallback

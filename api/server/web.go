@@ -81,11 +81,11 @@ func shared() echo.MiddlewareFunc {
 			header := c.Response().Header()
 			header.Set(echo.HeaderAccessControlAllowOrigin, "*")
 			if c.Request().Method != http.MethodOptions {
-				header.Set(echo.HeaderAccessControlExposeHeaders, "ETag, Retry-After, X-Request-Id")
+				header.Set(echo.HeaderAccessControlExposeHeaders, "ETag, Log-Size, Retry-After, X-Request-Id")
 				return next(c)
 			}
 			header.Set(echo.HeaderAccessControlAllowMethods, "GET, HEAD")
-			header.Set(echo.HeaderAccessControlAllowHeaders, "If-None-Match, X-Request-Id")
+			header.Set(echo.HeaderAccessControlAllowHeaders, "If-None-Match, Min-Log-Size, X-Request-Id")
 			header.Set(echo.HeaderAccessControlMaxAge, "86400")
 			return next(c)
 		}

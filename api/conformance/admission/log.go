@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"recoveryledger/api"
 	"recoveryledger/api/conformance/stage"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -28,6 +29,10 @@ func logCases() []kitCase {
 			if l.head.Size == uint64(len(l.leaves)) && merkle.HeadOf(l.leaves) != l.head.Head {
 				l.fail(fmt.Sprint(merkle.HeadOf(l.leaves)), "%v", l.head.Head)
 			}
+		}},
+		{"log/size", []string{"HTTP-2"}, "a request that needs the size of this run is answered, and one that needs more is not-ready", func(l *play) {
+			l.answersFrom(l.head.Size, http.StatusOK)
+			l.answersFrom(l.head.Size+1<<20, http.StatusServiceUnavailable)
 		}},
 		{"log/time", []string{"LOG-1"}, "registered_at does not fall", func(l *play) { l.write(l.name("a"), l.plain()) }},
 		{"flood/at-once", []string{"LOG-3", "ERR-1"}, "two hundred entries at once: each gets its receipt or a problem that says when to come again", func(l *play) { l.floods(200) }},
@@ -64,6 +69,34 @@ func (l *play) continues(older uint64, newer verify.SignedHead) {
 	}
 	if err != nil {
 		l.fail(fmt.Sprintf("a proof that the log of %d entries continues that of %d", newer.Size, older), "%v", err)
+	}
+}
+
+// answersFrom sees with which status a request is answered that needs a size of the log, and that the
+// answer says a size that the log has.
+func (l *play) answersFrom(least uint64, want int) {
+	if l.err != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(l.ctx(), l.at.Limit)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, l.at.URL+"/v1/entries/0/receipt", http.NoBody)
+	if err != nil {
+		l.must(err)
+		return
+	}
+	request.Header.Set(api.HeaderMinLogSize, strconv.FormatUint(least, 10))
+	l.sent = fmt.Sprintf("GET /v1/entries/0/receipt, %s: %d", api.HeaderMinLogSize, least)
+	response, err := l.at.Client.Do(request)
+	if err != nil {
+		l.fail("an answer within "+l.at.Limit.String(), "%v", err)
+		return
+	}
+	defer response.Body.Close()
+	size, err := strconv.ParseUint(response.Header.Get(api.HeaderLogSize), 10, 64)
+	if response.StatusCode != want || err != nil || size < l.head.Size {
+		l.fail(fmt.Sprintf("status %d, and %s: %d or more", want, api.HeaderLogSize, l.head.Size), "status %d, and %s: %q",
+			response.StatusCode, api.HeaderLogSize, response.Header.Get(api.HeaderLogSize))
 	}
 }
 

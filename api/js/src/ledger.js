@@ -39,8 +39,9 @@ const BETWEEN = "check the URL, and any proxy in between";
  * @typedef {{size: number, root: string, note: string}} Head a tree head that was believed; root in base64
  * @typedef {import("./verify/entry.js").Registered & {index: number}} Logged an entry that is proven to be in the log
  * @typedef {{size: number, news: number, commands: {incident: number, decision: number, changed: number}[]}} Hints
- * @typedef {{limit?: number, attempts?: number, stop?: AbortSignal, idle?: boolean}} Asking limit: of the answer, in bytes;
- *   attempts: how often at most; stop: ends the request; idle: the process need not live for the answer
+ * @typedef {{limit?: number, attempts?: number, stop?: AbortSignal, idle?: boolean, least?: number}} Asking limit: of the answer,
+ *   in bytes; attempts: how often at most; stop: ends the request; idle: the process need not live for the answer; least: the answer is
+ *   from no smaller log than this, nor than the accepted one
  * @typedef {{data: Buffer, link: string}} Answer link: where the next page is
  */
 
@@ -131,13 +132,14 @@ export class Ledger {
   }
 
   /** @param {string} method @param {string} path @param {string} body @param {Asking} asking @returns {Promise<Answer>} */
-  async #once(method, path, body, { limit = MAX_ANSWER, stop, idle }) {
+  async #once(method, path, body, { limit = MAX_ANSWER, stop, idle, least = 0 }) {
+    const needed = Math.max(least, this.accepted?.size ?? 0);
     const what = `${method} ${this.url}${path}`;
-    const { status, link, data, tooLong } = await new Promise((resolve, reject) => {
+    const { status, link, data, tooLong, size } = await new Promise((resolve, reject) => {
       /** @param {Error} why */
       const fail = (why) => reject(new Unreachable(`${what}: ${why.message || why.name}`, "see that the ledger runs at this URL", why));
       const request = this.#transport.request(this.#at.origin + this.#at.pathname.replace(/\/+$/, "") + path, {
-        method, agent: this.#connections, signal: stop, headers: body ? { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) } : {},
+        method, agent: this.#connections, signal: stop, headers: { ...(body && { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }), ...(needed && { "Min-Log-Size": needed }) },
       });
       const timer = setTimeout(() => request.destroy(new Error(`no whole answer within ${REQUEST_MS / 1000} s`)), REQUEST_MS);
       if (idle) timer.unref();
@@ -148,7 +150,7 @@ export class Ledger {
         /** @type {Buffer[]} */
         const parts = [];
         let size = 0;
-        const done = (/** @type {boolean} */ long) => resolve({ status: answer.statusCode ?? 0, link: String(answer.headers["link"] ?? ""), data: Buffer.concat(parts), tooLong: long });
+        const done = (/** @type {boolean} */ long) => resolve({ status: answer.statusCode ?? 0, link: String(answer.headers["link"] ?? ""), data: Buffer.concat(parts), tooLong: long, size: Number(answer.headers["log-size"] ?? NaN) });
         answer.on("data", (/** @type {Buffer} */ part) => {
           size += part.length;
           if (size > limit) {
@@ -164,6 +166,7 @@ export class Ledger {
     });
     if (tooLong) throw new Unproven(`${what}: an answer of more than ${limit} bytes`, BETWEEN);
     if (status === 200 || status === 201) return { data, link: nextPage(link) };
+    if ((status === 404 || status === 503) && size < needed) throw stale(this.url, size, needed);
     throw problemOf(what, status, data);
   }
 
@@ -208,7 +211,7 @@ export class Ledger {
       const path = proven ? [] : await this.consistency(older.size, newer.size);
       if (checkConsistency(older, newer, path)) return;
     } catch (why) {
-      if (!(why instanceof Refused) || why.problem !== "not-found") throw why;
+      throw why instanceof Refused && why.problem === "not-found" ? stale(this.url, older.size, newer.size) : why;
     }
     const what = `the ledger shows two logs: the one of size ${newer.size} does not continue the one of size ${older.size}`;
     this.#fork = new Forked(what, [older.note, newer.note], proven);
@@ -223,7 +226,7 @@ export class Ledger {
    */
   async consistency(old, newer) {
     if (old === 0 || old === newer) return [];
-    const { path } = await this.get(`/v1/consistency/${old}/${newer}`);
+    const { path } = await this.get(`/v1/consistency/${old}/${newer}`, { least: newer });
     if (!Array.isArray(path)) throw formless("a consistency proof");
     return path.map((h) => parseHash(h) ?? refuse(formless("a consistency proof")));
   }
@@ -290,7 +293,7 @@ export class Ledger {
    */
   async commands(agent, start, wait, asking = {}) {
     const asked = wait ? query({ from: start, wait: Math.max(0, Math.min(Math.round(wait), MAX_WAIT_MS)) }) : "";
-    const answer = await this.get(`/v1/agents/${encodeURIComponent(agent)}/commands${asked}`, { attempts: 1, ...asking });
+    const answer = await this.get(`/v1/agents/${encodeURIComponent(agent)}/commands${asked}`, { attempts: 1, least: start, ...asking });
     const numbers = (/** @type {any} */ of, /** @type {string[]} */ ...names) => Object.fromEntries(names.map((name) => {
       const value = of?.[name] ?? (name === "news" ? 0 : undefined);
       return [name, Number.isSafeInteger(value) ? value : refuse(formless("an answer with commands"))];
@@ -392,6 +395,14 @@ function query(members) {
 
 /** @param {string} link */
 const nextPage = (link) => /^<([^>]*)>; rel="next"$/.exec(link)?.[1] ?? "";
+
+/** A node is behind, or its ledger has lost entries. That is no evidence of a fork. @param {string} url @param {number} size @param {number} least */
+function stale(url, size, least) {
+  return new Refused("not-ready", {
+    detail: `${url} is stale: its log has size ${size}, and a log of size ${least} was signed before`,
+    remedy: "ask again; if it stays so, the ledger may have lost entries: compare its tree head with the last accepted one",
+  });
+}
 
 /** @param {string} what @param {number} status @param {Buffer} data */
 function problemOf(what, status, data) {

@@ -149,9 +149,10 @@ test("a lost state", async (t) => { // what it may have begun is not begun again
  * An agent at a ledger that lies: it passes requests on, and changes answers; null: the answer is lost.
  *
  * @param {Live} at @param {(path: string, body: Buffer) => Buffer | string | null} twist
+ * @param {(path: string, least: number) => number} [behind] the status of a node that lags, for a request that needs a size; 0: it does not
  * @typedef {import("./support.js").Live} Live
  */
-async function liar(at, twist) {
+async function liar(at, twist, behind = () => 0) {
   const { url, root } = at.machine.profile();
   const upstream = new Ledger(url, root);
   const server = http.createServer(async (request, response) => {
@@ -159,6 +160,11 @@ async function liar(at, twist) {
     const parts = [];
     for await (const part of request) parts.push(part);
     const path = request.url ?? "";
+    const status = behind(path, Number(request.headers["min-log-size"] ?? 0));
+    if (status) {
+      response.writeHead(status, status === 503 ? { "Log-Size": 1 } : {}).end('{"type":"urn:agent-recovery:problem:not-found","title":"not found","status":404}');
+      return;
+    }
     /** @type {Buffer | string | null} */
     let got;
     try {
@@ -210,4 +216,21 @@ test("another log", async (t) => { // a head of another size that no proof conne
   await assert.rejects(agent.run("fork", async (run) => {
     for (let n = 0; n < 3; n++) await run.step("turn", { id: String(n) }, () => {});
   }), (why) => why instanceof Forked && why.heads.length === 2);
+});
+
+test("a node that lags", async (t) => { // is asked again, whatever it answers, and is no fork; each request says the accepted size
+  const at = await live(t);
+  let most = 0;
+  const answers = [404, 503, 404];
+  const agent = await liar(at, (_, body) => body, (path, least) => {
+    most = Math.max(most, least);
+    return path.includes("/consistency/") ? answers.pop() ?? 0 : 0;
+  });
+  await agent.run("lag", async (run) => {
+    for (let n = 0; n < 6; n++) await run.step("turn", { id: String(n) }, () => {});
+  });
+  await agent.close();
+  assert.deepEqual(answers, []);
+  assert(most > 1);
+  assert(!at.events.some((e) => e.kind === "fork"));
 });

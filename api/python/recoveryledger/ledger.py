@@ -71,11 +71,14 @@ class Ledger:
 
     # Requests
 
-    def request(self, method: str, path: str, body: bytes = b"", *, limit: int = MAX_ANSWER, attempts: int = ATTEMPTS) -> tuple[bytes, str]:
-        """The body of an answer, and where the next page is. Repeats what a repetition can help."""
+    def request(self, method: str, path: str, body: bytes = b"", *, limit: int = MAX_ANSWER, attempts: int = ATTEMPTS, least: int = 0) -> tuple[bytes, str]:
+        """The body of an answer, and where the next page is. Repeats what a repetition can help.
+
+        The answer is from no log smaller than `least`, nor than the accepted one.
+        """
         for attempt in range(1, attempts + 1):
             try:
-                return self._once(method, path, body, limit)
+                return self._once(method, path, body, limit, least)
             except Unreachable:
                 if attempt == attempts:
                     raise
@@ -117,9 +120,12 @@ class Ledger:
             except OSError:
                 pass  # it has ended by itself
 
-    def _once(self, method: str, path: str, body: bytes, limit: int) -> tuple[bytes, str]:
+    def _once(self, method: str, path: str, body: bytes, limit: int, least: int) -> tuple[bytes, str]:
         connection = self._connection()
         headers = {"Content-Type": "application/json"} if body else {}
+        least = max(least, self.accepted.size if self.accepted else 0)
+        if least:
+            headers["Min-Log-Size"] = str(least)
         try:
             connection.request(method, self._base + path, body or None, headers)
             answer = connection.getresponse()
@@ -133,6 +139,9 @@ class Ledger:
             raise Unproven(f"{method} {self.url}{path}: an answer of more than {limit} bytes", "check the URL, and any proxy in between")
         if answer.status in (200, 201):
             return data, _next_page(answer.getheader("Link", ""))
+        size = answer.getheader("Log-Size", "")
+        if answer.status in (404, 503) and size.isdigit() and int(size) < least:
+            raise _stale(self.url, int(size), least)
         raise _problem(f"{method} {self.url}{path}", answer.status, data)
 
     def get(self, path: str, **query: object) -> Any:
@@ -186,7 +195,7 @@ class Ledger:
         except Refused as refusal:
             if refusal.problem != "not-found":
                 raise
-            self._forked(older, newer, False)
+            raise _stale(self.url, older.size, newer.size) from refusal
 
     def _forked(self, older: Head, newer: Head, proven: bool) -> None:
         what = f"the ledger shows two logs: the one of size {newer.size} does not continue the one of size {older.size}"
@@ -197,7 +206,7 @@ class Ledger:
         """The hashes that are to prove that the log of one size begins the log of another."""
         if old == 0 or old == new:
             return []
-        answer = self.get(f"/v1/consistency/{old}/{new}")
+        answer = self._json(self.request("GET", f"/v1/consistency/{old}/{new}", least=new)[0])
         try:
             return [strict_base64(h) for h in answer["path"]]
         except (Malformed, KeyError, TypeError, AttributeError):
@@ -257,7 +266,7 @@ class Ledger:
         """Hints at what there is to do: {size, news, commands}. The server's word alone."""
         query: dict[str, object] = {"from": start, "wait": max(0, min(wait_ms, MAX_WAIT_MS))} if wait_ms else {}
         path = f"/v1/agents/{urllib.parse.quote(agent, safe='')}/commands" + _query(query)
-        answer = self._json(self.request("GET", path, attempts=1)[0])
+        answer = self._json(self.request("GET", path, attempts=1, least=start)[0])
         try:
             hints = [{name: int(c[name]) for name in ("incident", "decision", "changed")} for c in answer["commands"]]
             return {"size": int(answer["size"]), "news": int(answer.get("news", 0)), "commands": hints}
@@ -323,6 +332,13 @@ def _query(query: dict[str, Any]) -> str:
 def _next_page(link: str) -> str:
     target, _, rel = link.partition(">;")
     return target.lstrip("<") if rel.strip() == 'rel="next"' else ""
+
+
+def _stale(url: str, size: int, least: int) -> Refused:
+    """A node is behind, or its ledger has lost entries. That is no evidence of a fork."""
+    return Refused("not-ready", {
+        "detail": f"{url} is stale: its log has size {size}, and a log of size {least} was signed before",
+        "remedy": "ask again; if it stays so, the ledger may have lost entries: compare its tree head with the last accepted one"})
 
 
 PROBLEM = "urn:agent-recovery:problem:"

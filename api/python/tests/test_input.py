@@ -147,6 +147,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
     """A ledger that lies: it passes requests on, and changes answers."""
 
     twist: Callable[[str, bytes], bytes | None] = staticmethod(lambda _, body: body)
+    behind: Callable[[str, str], int] = staticmethod(lambda path, least: 0)
     upstream: Ledger
 
     def do_GET(self) -> None:  # noqa: N802
@@ -156,6 +157,16 @@ class Proxy(http.server.BaseHTTPRequestHandler):
         self.answer("POST", self.rfile.read(int(self.headers["Content-Length"])))
 
     def answer(self, method: str, body: bytes) -> None:
+        status = type(self).behind(self.path, self.headers.get("Min-Log-Size", ""))
+        if status:
+            lagging = b'{"type":"urn:agent-recovery:problem:not-found","title":"not found","status":404}'
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(lagging)))
+            if status == 503:
+                self.send_header("Log-Size", "1")
+            self.end_headers()
+            self.wfile.write(lagging)
+            return
         try:
             got, _ = type(self).upstream.request(method, self.path, body, attempts=1)
         except Refused:
@@ -179,10 +190,10 @@ class Proxy(http.server.BaseHTTPRequestHandler):
 
 
 class Lies(Live):
-    def liar(self, twist: Callable[[str, bytes], bytes | None]) -> recoveryledger.Agent:
+    def liar(self, twist: Callable[[str, bytes], bytes | None], behind: Callable[[str, str], int] = lambda path, least: 0) -> recoveryledger.Agent:
         profile = next(self.machine.dir.glob("home/profiles/*.json"))
         value = json.loads(profile.read_text())
-        handler = type("Twisted", (Proxy,), {"twist": staticmethod(twist), "upstream": Ledger(value["url"], value["root"])})
+        handler = type("Twisted", (Proxy,), {"twist": staticmethod(twist), "behind": staticmethod(behind), "upstream": Ledger(value["url"], value["root"])})
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(handler.upstream.close)
@@ -230,3 +241,22 @@ class Lies(Live):
                 with run.step("turn", id=str(n)):
                     pass
         self.assertEqual(len(fork.exception.heads), 2)
+
+    def test_a_node_that_lags(self) -> None:
+        """A node that is behind is asked again, whatever it answers, and is no fork. Each request says the accepted size."""
+        sizes: list[int] = []
+        answers = [404, 503, 404]
+
+        def behind(path: str, least: str) -> int:
+            sizes.append(int(least or 0))
+            return answers.pop() if "/consistency/" in path and answers else 0
+
+        agent = self.liar(lambda path, body: body, behind)
+        with agent.run("lag") as run:
+            for n in range(6):
+                with run.step("turn", id=str(n)):
+                    pass
+        agent.close()
+        self.assertFalse(answers)
+        self.assertGreater(max(sizes), 1)
+        self.assertFalse([event for event in self.events if event.kind == "fork"])
