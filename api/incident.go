@@ -336,6 +336,7 @@ type Commands struct {
 	Size  uint64          `json:"size" doc:"size of the log that the answer follows from; value of from for the next request"`
 	// News is told of separately, since it counts whatever there is to do.
 	News     uint64    `json:"news" doc:"index of the newest policy, agent entry or override that the agent needs"`
+	Since    int64     `json:"since,omitempty" doc:"since when the server remembers bundle_at of the commands, Unix milliseconds: its process began then"`
 	Commands []Command `json:"commands" doc:"commands in ascending order of their incidents"`
 }
 
@@ -346,6 +347,8 @@ type Command struct {
 	Members  int    `json:"members" doc:"number of the agent's members without an outcome"`
 	Released int    `json:"released" doc:"number of these members whose undo may begin"`
 	Changed  uint64 `json:"changed" doc:"index of the newest entry that put the decision into force, released a member, or is an outcome of the agent"`
+	// BundleAt is no fact of the log. Whoever names the agent gets the bundle.
+	BundleAt int64 `json:"bundle_at,omitempty" doc:"when the server last sent the command's bundle to whoever named the agent, Unix milliseconds; absent: not since the server started"`
 }
 
 // ErrOtherPlan reports that the plan differs from the plan that is proposed.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/view"
+	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
@@ -52,6 +54,7 @@ type agentPage struct {
 	Counts   api.AgentCounts
 	Commands []command  // what it has to undo
 	Tasks    []api.Task // that it holds, the newest first
+	NotTold  string     // why the ledger does not tell when bundles were sent; empty: it does
 	More     bool       // whether there may be further ones
 	Older    string
 }
@@ -60,12 +63,42 @@ type agentPage struct {
 type command struct {
 	api.Command
 	Fetch, Verify string
+	Sent          string // when the ledger last sent the bundle, by its word; empty: it does not tell
 }
 
 // newCommand says how to fetch and verify the bundle of an agent's command.
 func newCommand(c api.Command, agent entry.Principal) command {
 	file := fmt.Sprintf("bundle-%d.json", c.Incident)
-	return command{c, fmt.Sprintf("arl incident bundle %d --agent %s > %s", c.Incident, Quoted(string(agent)), file), "arl verify " + file}
+	return command{Command: c, Fetch: fmt.Sprintf("arl incident bundle %d --agent %s > %s", c.Incident, Quoted(string(agent)), file), Verify: "arl verify " + file}
+}
+
+// askSent asks the ledger when it last sent the bundles of the commands.
+func (b *agentPage) askSent(ctx context.Context, k *Console, agent entry.Principal) {
+	if len(b.Commands) == 0 {
+		return
+	}
+	if k.cfg.Commands == nil {
+		b.NotTold = "the ledger does not run"
+		return
+	}
+	ctx, stop := context.WithTimeout(ctx, leaseTime)
+	defer stop()
+	told, err := k.cfg.Commands(ctx, agent)
+	switch {
+	case err != nil:
+		b.NotTold = err.Error()
+		return
+	case told.Since == 0:
+		b.NotTold = "the ledger does not remember"
+		return
+	}
+	for i := range b.Commands {
+		for j := range told.Commands {
+			if told.Commands[j].Incident == b.Commands[i].Incident {
+				b.Commands[i].Sent = words.BundleSent(&told.Commands[j], told.Since)
+			}
+		}
+	}
 }
 
 // agent is GET /agents/{id}.
@@ -97,5 +130,6 @@ func (k *Console) agent(q *http.Request) (*page, error) {
 	if !body.Enrolled && !body.Known {
 		return nil, entry.Refuse(entry.NotFound, "agent", "%.140q is not in the log", id).WithRemedy("the page of agents lists every enrolled principal")
 	}
+	body.askSent(q.Context(), k, id)
 	return p, nil
 }

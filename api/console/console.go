@@ -69,6 +69,9 @@ type Config struct {
 	// Lease asks the ledger for the lease of a task: no entry tells it. The lease is nil if no agent
 	// holds the task. Lease nil: nobody is there to ask.
 	Lease func(ctx context.Context, task entry.Ref) (*api.Lease, error)
+	// Commands asks the ledger for the commands of an agent: no entry tells when a bundle was sent.
+	// Nil: nobody is there to ask.
+	Commands func(ctx context.Context, agent entry.Principal) (*api.Commands, error)
 }
 
 // Console answers GET of the pages' paths.

@@ -56,7 +56,11 @@ func (s *Server) answerBundle(c echo.Context, q *api.BundleQuery) error {
 		rest.From, rest.After, rest.Whole = made.Size, made.Next, false
 		c.Response().Header().Set("Link", "<"+rest.URL()+`>; rel="next"`)
 	}
-	return s.answerTagged(c, api.MediaJSON, tagOf(made.Data), made.Data)
+	err = s.answerTagged(c, api.MediaJSON, tagOf(made.Data), made.Data)
+	if err == nil && made.Bundle.Decision != 0 {
+		s.coord.SentBundles().Note(q.Agent, q.Incident)
+	}
+	return err
 }
 
 // committed is a log with its committed state.

@@ -231,6 +231,13 @@ func testCommands(t *testing.T, c *panel) {
 	if want := (api.Command{Incident: id, Decision: decision, Members: 1, Released: 1, Changed: decision}); len(got.Commands) != 1 || got.Commands[0] != want {
 		t.Fatalf("%+v, want %+v", got, want)
 	}
+	_, err = cl.Bundle(t.Context(), api.BundleQuery{Incident: id, Agent: "agent-2"})
+	must(t, err)
+	sent, err := cl.Commands(t.Context(), "agent-2", api.CommandsQuery{})
+	must(t, err)
+	if len(sent.Commands) != 1 || sent.Commands[0].BundleAt < sent.Since || sent.Since == 0 {
+		t.Errorf("a bundle was sent: %+v", sent)
+	}
 	var override uint64
 	over := wait(got.Size, func() { override = c.put(c.draft("olga", coord.Order{Incident: id, Act: entry.ActOverride})).Index })
 	if len(over.Commands) != 0 || over.News != override || over.Size <= override {

@@ -38,6 +38,7 @@ func (s *Server) getCommands(ctx context.Context, r *request) (*api.Commands, er
 			return nil, entry.Refuse(entry.NotFound, "from", "the log has size %d, not %d", c.Size, q.From).
 				WithRemedy("a log never shrinks: compare it with the last accepted tree head")
 		case waited || newest >= q.From:
+			s.coord.SentBundles().Tell(c)
 			return c, nil
 		}
 		waited = s.log.Wait(ctx, c.Size+1) != nil

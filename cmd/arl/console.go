@@ -94,7 +94,7 @@ func (a *app) serveConsole(ctx context.Context, o *consoleOptions, l *access.Log
 		Accepted: l.Before, Root: func() (verify.Root, error) { return l.Root, nil }}
 	config.Examine = derived.Examine(m, &o.Where)
 	if c != nil {
-		config.Lease, config.Metrics = derived.Lease(c), strings.TrimSuffix(c.URL, "/")+api.PathMetrics
+		config.Lease, config.Commands, config.Metrics = derived.Lease(c), derived.Commands(c), strings.TrimSuffix(c.URL, "/")+api.PathMetrics
 	}
 	if c != nil && !o.readOnly {
 		if config.Signing, err = a.consoleSigning(o, source, c); err != nil {

@@ -83,7 +83,7 @@ func (a *app) agentHistory(ctx context.Context, l *access.Log, principal entry.P
 			Correction: incident.Corrects(o.Index)})
 	}
 	if !a.JSON() {
-		return histories.Print(&a.Terminal, f, h)
+		return histories.Print(ctx, &a.Terminal, l, f, h)
 	}
 	h.Head = f.Head.Note
 	if h.Entries, err = f.Items(ctx, l, f.Proof(h)); err != nil {

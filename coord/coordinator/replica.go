@@ -35,6 +35,7 @@ type Replica struct {
 	fresh []entry.Registered
 
 	leases  *Leases
+	sent    *SentBundles
 	rules   coord.Rules
 	watcher atomic.Pointer[Watcher]
 
@@ -63,7 +64,7 @@ func New(origin string, check coord.SignatureCheck) *Replica {
 	if check == nil {
 		check = verify.Signature
 	}
-	c := &Replica{origin: origin, check: check, leases: newLeases()}
+	c := &Replica{origin: origin, check: check, leases: newLeases(), sent: newSentBundles()}
 	c.view.Store(&View{Chain: verify.NewChain()})
 	return c
 }

@@ -73,6 +73,13 @@ func Lease(c *access.Connection) func(ctx context.Context, task entry.Ref) (*api
 	}
 }
 
+// Commands asks the ledger of a connection for the commands of an agent. No entry proves the answer.
+func Commands(c *access.Connection) func(ctx context.Context, agent entry.Principal) (*api.Commands, error) {
+	return func(ctx context.Context, agent entry.Principal) (*api.Commands, error) {
+		return c.Client.Commands(ctx, agent, api.CommandsQuery{})
+	}
+}
+
 // Keys implements [console.Signing].
 func (s *Signing) Keys() []console.Key {
 	list := make([]console.Key, len(s.files))

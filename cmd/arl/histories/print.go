@@ -1,12 +1,14 @@
 package histories
 
 import (
+	"context"
 	"fmt"
 
 	"recoveryledger/api"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/ledger/entry"
 )
 
 // judgedText returns the counts of judged signals. It separates the signals that others corroborate
@@ -15,14 +17,34 @@ func judgedText(h *api.History) string {
 	return fmt.Sprintf("%d: %d corroborated (%d independent), %d self-reported, %d dismissed", h.Judged, h.Corroborated, h.Independent, h.SelfReported, h.Dismissed)
 }
 
-// Print shows a history that was counted from a fold.
-func Print(a *terminal.Terminal, f *access.Fold, h *api.History) error {
+// commandFields say what a principal has to undo, and when the ledger last sent the bundles. Only a
+// running ledger tells the latter.
+func commandFields(ctx context.Context, log *access.Log, f *access.Fold, principal entry.Principal) (fields []terminal.Field) {
+	commands := f.State.Commands(principal)
+	sent := map[uint64]string{}
+	if c, served := log.Registry.(*access.Connection); served && len(commands) > 0 {
+		if told, err := c.Client.Commands(ctx, principal, api.CommandsQuery{}); err == nil && told.Since != 0 {
+			for i := range told.Commands {
+				sent[told.Commands[i].Incident] = "; bundle " + words.BundleSent(&told.Commands[i], told.Since) + ", by the ledger's word"
+			}
+		}
+	}
+	for _, c := range commands {
+		fields = append(fields, terminal.Field{"has to undo", fmt.Sprintf("%s of incident %d, of which %d may begin%s",
+			words.Counted(c.Members, "member"), c.Incident, c.Released, sent[c.Incident])})
+	}
+	return fields
+}
+
+// Print shows a history that was counted from a fold of a log.
+func Print(ctx context.Context, a *terminal.Terminal, log *access.Log, f *access.Fold, h *api.History) error {
 	fields := []terminal.Field{{"principal", string(h.Principal)},
 		{"signals judged", judgedText(h)},
 		{"signals an hour", fmt.Sprintf("%d, by the policy for %d independent and %d dismissed", h.SignalLimit, h.Independent, h.Dismissed)},
 		{"corrections", fmt.Sprintf("%d after the record", h.Corrections)},
 		{"checked", fmt.Sprintf("counted from %s under the signed root %s", words.Counted(f.Size, "entry"), f.Head.Root)},
 	}
+	fields = append(fields, commandFields(ctx, log, f, h.Principal)...)
 	if h.Cursor != 0 {
 		fields = append(fields, terminal.Field{"cursor", decimal(h.Cursor) + ": pass this number as --after to see the next changes"})
 	}

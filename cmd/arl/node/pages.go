@@ -26,7 +26,7 @@ func (n *Node) Pages(work func() words.Finding) (*console.Console, error) {
 		n.examine(ctx, tell)
 		tell(work())
 	}
-	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease, Examine: examine, Metrics: api.PathMetrics})
+	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease, Commands: n.commands, Examine: examine, Metrics: api.PathMetrics})
 }
 
 // examine tells how the running ledger stands, as its own process knows it: whether it takes entries,
@@ -67,6 +67,14 @@ func (n *Node) lease(_ context.Context, task entry.Ref) (*api.Lease, error) {
 		return l.Told(n.Log.Now()), nil
 	}
 	return nil, nil
+}
+
+// commands returns the commands of an agent, with what only the process knows of them.
+func (n *Node) commands(_ context.Context, agent entry.Principal) (*api.Commands, error) {
+	c := &api.Commands{Agent: agent}
+	n.Replica.Read(func(state *coord.State) { c.Size, c.Commands = state.Size(), state.Commands(agent) })
+	n.Replica.SentBundles().Tell(c)
+	return c, nil
 }
 
 // served is the log as the ledger's own process sees it.
