@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
+	"recoveryledger/ledger/engine"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -195,7 +196,7 @@ func (k *checker) checkFiles(ctx context.Context) error {
 		for _, table := range tables {
 			path := k.cfg.FS.PathJoin(k.dir, table.BackingSSTNum.String()+".sst")
 			if err := k.checkTable(ctx, path); err != nil {
-				return damaged(nil, path, "%s", firstLine(err))
+				return damaged(nil, path, "%s", engine.FirstLine(err))
 			}
 			k.report.Files++
 			k.step()

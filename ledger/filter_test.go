@@ -8,6 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"recoveryledger/ledger/engine"
 )
 
 func filterKey(n uint64) (key dedupID) {
@@ -21,7 +23,7 @@ func filterKey(n uint64) (key dedupID) {
 // whether it was added by a commit or loaded from the store.
 func TestTheFilterDeniesNoKeyThatIsThere(t *testing.T) {
 	const stored, added = 20_000, 20_000
-	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: &storeLogger{cfg: &Config{Fatal: func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler)}}})
+	db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Logger: &engine.Logger{Ends: func(err error) { t.Error(err) }, To: slog.New(slog.DiscardHandler)}})
 	check(t, err)
 	batch := db.NewBatch()
 	for n := range uint64(stored) {

@@ -40,6 +40,7 @@ import (
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/fair"
+	"recoveryledger/ledger/wallclock"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -88,7 +89,8 @@ type Fold interface {
 // Key is a key of the log, which signs tree heads.
 type Key struct {
 	// Signer makes the Ed25519 signature of tree heads, Verifier checks it on
-	// open. Mandatory; [Check] needs no Signer.
+	// open. Mandatory; [Check] needs no Signer. A Signer may fail for a while: it
+	// is asked again until it signs, and says itself how long a caller waits.
 	Signer   note.Signer
 	Verifier note.Verifier
 	// Cosigner makes the second, ML-DSA-44 signature of the published head.
@@ -252,7 +254,7 @@ type Log struct {
 	db    *pebble.DB
 	gate  *fair.Gate
 	lanes *fair.Lanes[laneID]
-	clock *clock
+	clock *wallclock.Clock
 	space *disk.Space
 
 	// The members that readers share. view is replaced after every commit and is itself immutable;
@@ -265,11 +267,12 @@ type Log struct {
 
 	// The way into the order and out of it.
 	in      chan *submission
-	closing chan struct{} // closed: no more submissions are taken
-	stopped chan struct{} // closed: Run has returned
-	halted  chan struct{} // closed: nothing is signed any more
-	running atomic.Bool   // whether Run was called
-	sound   chan struct{} // closed: Run takes submissions
+	closing chan struct{}                 // closed: no more submissions are taken
+	stopped chan struct{}                 // closed: Run has returned
+	halted  chan struct{}                 // closed: nothing is signed any more
+	running atomic.Bool                   // whether Run was called
+	sound   chan struct{}                 // closed: Run takes submissions
+	away    atomic.Pointer[entry.Refusal] // of new entries while a key does not sign; nil: all sign
 	chunks  chan snapshotChunk
 
 	// Owned by the order goroutine.
@@ -352,12 +355,10 @@ func (l *Log) load() error {
 			return fmt.Errorf("ledger: open: %w", err)
 		}
 	}
-	l.clock = newClock(l.cfg)
+	l.clock = wallclock.New(wallclock.Config{Wall: l.cfg.Now, Uptime: l.cfg.Uptime, MaxStep: l.cfg.MaxStep, Accepted: l.cfg.AcceptClock})
 	l.published.log = l
 	l.known = newFilter(last.Size)
-	if err := l.published.make(); err != nil {
-		return err
-	}
+	l.publishFirst()
 	anchor, err := openAnchor(l.cfg, last)
 	if err != nil {
 		return err
@@ -394,12 +395,17 @@ func (l *Log) Run(ctx context.Context) error {
 		}
 		return err
 	}
+	l.order.ending = ctx.Done()
+	if l.away.Load() != nil && !l.untilSigned(l.signNewest, nil) {
+		close(l.closing)
+		return nil
+	}
 	close(l.sound)
 	background, cancel := context.WithCancel(ctx)
 	defer cancel()
 	snapshot, snapshots := l.order.snapshot, make(chan error, 1)
 	go func() { snapshots <- l.runSnapshots(background, snapshot) }()
-	for !l.isHalted() {
+	for !l.isHalted() && !l.order.lost {
 		select {
 		case s := <-l.in:
 			l.gather()
@@ -468,7 +474,7 @@ func (l *Log) prepare(ctx context.Context) error {
 func (l *Log) finish(snapshots <-chan error) error {
 	close(l.closing)
 	for {
-		if l.isHalted() {
+		if l.isHalted() || l.order.lost {
 			return nil
 		}
 		select {

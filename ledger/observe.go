@@ -30,7 +30,10 @@ func (l *Log) Ready() error {
 		return entry.Refuse(entry.NotReady, "", "the ledger still reads the dedup keys of the log").
 			WithRemedy("wait until the ledger is ready")
 	}
-	if _, refusal := l.clock.now(l.view.Load().at); refusal != nil {
+	if _, refusal := l.clock.Now(l.view.Load().at); refusal != nil {
+		return refusal
+	}
+	if refusal := l.away.Load(); refusal != nil {
 		return refusal
 	}
 	if refusal := l.space.Check(); refusal != nil {
@@ -60,7 +63,7 @@ func (l *Log) SnapshotDamage() error { return l.damage }
 // Now returns the ledger's clock in Unix milliseconds: the registered_at that an entry would get.
 // While the log refuses entries because of the clock (see Ready), it is the time of the last entry.
 func (l *Log) Now() int64 {
-	now, _ := l.clock.now(l.view.Load().at)
+	now, _ := l.clock.Now(l.view.Load().at)
 	return now
 }
 

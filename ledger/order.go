@@ -67,7 +67,9 @@ type order struct {
 	recent   *recent
 	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
-	index    []indexKey // room for the index keys of the next commit
+	index    []indexKey      // room for the index keys of the next commit
+	ending   <-chan struct{} // closed: no commit begins
+	lost     bool            // the fold has entries that no tree head was signed for: nothing more is written
 }
 
 // Submit registers entries in order: the first refusal ends the prefix that is
@@ -215,7 +217,7 @@ type indexKey struct{ key, value []byte }
 // batch is there, and a submitter that asks again gets its receipt.
 func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	o := &l.order
-	now, refusal := l.clock.now(o.last.At)
+	now, refusal := l.clock.Now(o.last.At)
 	if refusal == nil {
 		refusal = l.space.Check()
 	}
@@ -232,7 +234,12 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	}
 	if p.next > p.first {
 		l.putIndexes(p)
-		l.sign(p)
+		var signed bool
+		if batch, signed = l.sign(p, batch); !signed {
+			o.lost = true
+			l.must(p.store.Close())
+			return
+		}
 	}
 	if !p.store.Empty() {
 		l.sync(p)
@@ -356,21 +363,29 @@ func (l *Log) place(p *pending, level uint, index uint64, h merkle.Hash) {
 	*o.edge[t.Level].At(height, i) = h
 }
 
-// sign makes the tree head of the commit.
-func (l *Log) sign(p *pending) {
+// sign makes the tree head of the commit. It returns the submissions that still wait, and false if
+// the log ends before its keys sign.
+func (l *Log) sign(p *pending, batch []*submission) ([]*submission, bool) {
 	o := &l.order
 	head, err := o.frontier.Head()
 	l.must(err)
 	if p.keys = l.cfg.Signs(o.fold, l.cfg.Keys); len(p.keys) == 0 {
 		l.must(fmt.Errorf("%w: no key is in force at size %d", ErrKeys, head.Size))
 	}
-	signed, err := signHead(l.cfg.Origin, head, classic(p.keys)...)
-	l.must(err)
+	var signed string
+	try := func() (err error) { signed, err = signHead(l.cfg.Origin, head, classic(p.keys)...); return err }
+	if err := try(); err != nil {
+		l.turnAway(err, batch...)
+		if batch = nil; !l.untilSigned(try, err) {
+			return nil, false
+		}
+	}
 	next := &Batch{
 		Seq: o.last.Seq + 1, PreviousSize: o.last.Size, PreviousRoot: o.last.Root,
 		Size: head.Size, Root: head.Root, At: p.at, Note: signed,
 	}
 	l.must(l.append(p, next))
+	return batch, true
 }
 
 // append puts the batch behind the last one: compare and swap on the sequence

@@ -113,10 +113,14 @@ func (l *Log) lastSnapshot() error {
 	if !l.space.Enough() || o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) {
 		return nil
 	}
-	return l.writeSnapshot(o.fold, o.last.Size, func(c snapshotChunk) error {
+	err := l.writeSnapshot(o.fold, o.last.Size, func(c snapshotChunk) error {
 		l.commit(nil, &c)
 		return nil
 	})
+	if errors.Is(err, errCutOff) {
+		return nil
+	}
+	return err
 }
 
 // writeSnapshot gives the fold's state to put, chunk by chunk, because a state may be large. The
@@ -139,7 +143,7 @@ func (l *Log) writeSnapshot(fold Fold, size uint64, put func(snapshotChunk) erro
 	}
 	state.next.last = true
 	if state.next.data, err = signSnapshot(l.cfg.Origin, l.view.Load().keys, size, [sha256.Size]byte(state.sum.Sum(nil))); err != nil {
-		return err
+		return errCutOff // a key is away, which the next commit tells
 	}
 	return state.cut()
 }

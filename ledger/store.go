@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/ledger/disk"
+	"recoveryledger/ledger/engine"
 	"recoveryledger/merkle"
 )
 
@@ -173,7 +174,7 @@ func (m meta) check(dir, origin string) error {
 }
 
 func storeOptions(cfg *Config) *pebble.Options {
-	logger := &storeLogger{cfg: cfg}
+	logger := &engine.Logger{To: cfg.Logger, Ends: cfg.Fatal, Corrupt: ErrCorrupt}
 	options := &pebble.Options{
 		FS:                          disk.Guard(cfg.FS, cfg.Fatal),
 		FormatMajorVersion:          pebble.FormatNewest,
@@ -187,7 +188,7 @@ func storeOptions(cfg *Config) *pebble.Options {
 	// a compaction of recent files rewrites much: they are half as frequent as by
 	// default. The filter in front of the dedup index pays for the additional files.
 	options.L0CompactionThreshold = 8
-	options.EventListener = &pebble.EventListener{DataCorruption: logger.corruption, BackgroundError: logger.background}
+	options.EventListener = &pebble.EventListener{DataCorruption: logger.Corruption, BackgroundError: logger.Background}
 	// Processor time bounds the rate of entries, and not space.
 	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionFastest })
 	for i := range options.Levels {

@@ -71,6 +71,7 @@ var alerts = map[string][]string{
 	"arl_disk_free_bytes":            {"ArlDiskAlmostFull"},
 	"arl_disk_reserve_bytes":         {"ArlDiskAlmostFull"},
 	"arl_invariant_violations_total": {"ArlInvariant"},
+	"arl_key_away_seconds":           {"ArlKeyAway"},
 }
 
 // texts returns values as strings.
@@ -253,6 +254,12 @@ func ofProcess() []Metric {
 	return group("The process",
 		Metric{Name: "arl_disk_free_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Free disk space at the database."},
 		Metric{Name: "arl_disk_reserve_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Free disk space below which entries are refused."},
+		Metric{Name: "arl_key_seconds", Type: Histogram, Unit: "seconds", Labels: []Label{label("key", "the keys of the ledger", ledgerKeys...)}, buckets: []float64{0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10},
+			Meaning: "Time of a signature by a key in a KMS, failures among them."},
+		Metric{Name: "arl_key_failures_total", Type: Counter, Labels: []Label{label("key", "the keys of the ledger", ledgerKeys...)},
+			Meaning: "Signatures that a KMS did not make in time, refused, or made with another key. None of them left the process."},
+		Metric{Name: "arl_key_away_seconds", Type: Gauge, Unit: "seconds", pulled: true, Labels: []Label{label("key", "the keys of the ledger", ledgerKeys...)},
+			Meaning: "For how long a key in a KMS has not signed; 0: it signs, or it is in a file."},
 		Metric{Name: "arl_clock_offset_seconds", Type: Gauge, Unit: "seconds", pulled: true,
 			Meaning: "The wall clock minus the ledger's clock. Beyond max_step_ms of the policy the ledger refuses entries."},
 		Metric{Name: "arl_build_info", Type: Gauge, pulled: true, Labels: []Label{{Name: "version", Bound: "one"}, {Name: "revision", Bound: "one"}, {Name: "goversion", Bound: "one"}}, Meaning: "1, with the build in the labels."})

@@ -31,6 +31,7 @@ type Metrics struct {
 	sources map[string]source
 
 	follower follower
+	away     away
 }
 
 // pulled is a metric whose value is asked for at the time of reading.
@@ -59,6 +60,7 @@ func New() *Metrics {
 	for _, kind := range entry.Kinds() {
 		m.entries[kind] = m.counter("arl_entries_total", string(kind))
 	}
+	m.add("keys", m.away.read)
 	m.registry.MustRegister(collector{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

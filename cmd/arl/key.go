@@ -72,7 +72,9 @@ func (a *app) keyShowCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			signer, err := a.machine().LoadKey(args[0])
-			if err != nil {
+			if public, of := keys.LedgerPublic(args[0], a.Passphrase); err != nil && of == nil {
+				return a.printKey(args[0], public)
+			} else if err != nil {
 				return err
 			}
 			return a.printKey(args[0], signer.Public())

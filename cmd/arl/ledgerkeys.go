@@ -13,7 +13,7 @@ import (
 // The change of a ledger's key (TRU-5): the next key of a data directory.
 
 func (a *app) keyNextCommand() *cobra.Command {
-	var data string
+	var data, uri string
 	cmd := &cobra.Command{
 		Use:   "next",
 		Short: "Make the next key of a ledger",
@@ -23,15 +23,16 @@ func (a *app) keyNextCommand() *cobra.Command {
 			"that names the new key alone retires the old key.",
 		Example: "  arl key next --data ./data > keys.yaml",
 		Args:    cobra.NoArgs,
-		RunE:    func(*cobra.Command, []string) error { return a.keyNext(data) },
+		RunE:    func(*cobra.Command, []string) error { return a.keyNext(data, uri) },
 	}
 	cmd.Flags().StringVar(&data, "data", "", "data directory of the ledger (required)")
+	cmd.Flags().StringVar(&uri, "key", "", "URI of the next key in a KMS (default: a key in the new file)")
 	_ = cmd.MarkFlagRequired("data") // the flag exists
 	return cmd
 }
 
-func (a *app) keyNext(data string) error {
-	out, err := node.MakeNextKey(data, terminal.Once(a.Passphrase))
+func (a *app) keyNext(data, uri string) error {
+	out, err := node.MakeNextKey(data, uri, terminal.Once(a.Passphrase))
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 // scales make the alerts of docs/operations as fast as a drill: the expressions are the same, and
 // times and thresholds are smaller. What fires them is the fault itself.
 var scales = []struct{ from, to string }{
-	{`\bfor: \d+m`, "for: 0s"}, {`\[(15|5)m\]`, "[4s]"}, {`> 900\b`, "> 0.5"}, {`> 300\b`, "> 0.5"}, {`> 0\.5$`, "> 0.1"},
+	{`\bfor: \d+m`, "for: 0s"}, {`\[(15|5)m\]`, "[4s]"}, {`> 900\b`, "> 0.5"}, {`> 300\b`, "> 0.5"}, {`> 60\b`, "> 0.5"}, {`> 0\.5$`, "> 0.1"},
 }
 
 // prometheusConfig scrapes the ledger of a script. Its target is in a file, since a ledger that is

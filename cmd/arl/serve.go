@@ -46,6 +46,7 @@ type serveOptions struct {
 	witnessing                           node.Witnessing
 	monitors                             listen.Monitors
 	notifying                            node.Notifying
+	keys                                 node.KeyURIs
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -67,6 +68,7 @@ func (a *app) serveCommand() *cobra.Command {
 	flags.StringVar(&o.data, "data", "", "data directory (required)")
 	o.monitors.Register(flags)
 	o.notifying.Register(flags)
+	o.keys.Register(flags)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8087", "address to listen on")
 	flags.StringVar(&o.policy, "policy", "", "policy file for the genesis of a new ledger (default: arl policy show --default)")
 	flags.StringVar(&o.origin, "origin", "", "name of a new ledger, in every tree head (default: made up, unique)")
@@ -116,7 +118,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		AcceptAnchor: o.acceptAnchor, AcceptClock: o.acceptClock,
 		Reserve: o.reserveBytes(), Logger: logger, Observe: counts.Commit, Machine: a.trust(),
 		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt)),
-		Fatal: e.alive.Fatal,
+		Fatal: e.alive.Fatal, URIs: o.keys, KeyUsed: counts.KeyUsed,
 	})
 	if err == nil {
 		if err = n.ContinuesKnown(); err != nil {

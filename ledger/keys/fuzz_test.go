@@ -51,6 +51,11 @@ func FuzzLedgerKeyFile(f *testing.F) {
 	f.Add(content)
 	f.Add(bytes.ReplaceAll(content, []byte("\n"), []byte("\r\n")))
 	f.Add(bytes.ToLower(content))
+	made, err := decodeLedger(content, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(made.VerifierKeys[0] + " awskms:///alias/l\n" + strings.Split(string(content), "\n")[1] + "\n"))
 	f.Add(pem.EncodeToMemory(&pem.Block{Type: ledgerPEMType, Bytes: content}))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		ledger, err := decodeLedger(content, nil)
@@ -59,6 +64,10 @@ func FuzzLedgerKeyFile(f *testing.F) {
 		}
 		var spelled strings.Builder
 		for i, keyType := range []byte{typeEd25519, typeMLDSA44} {
+			if i == 0 && ledger.URI != "" { // of a key in a KMS
+				fmt.Fprintf(&spelled, "%s %s\n", ledger.VerifierKeys[0], ledger.URI)
+				continue
+			}
 			key, err := parseSignerKey(strings.Split(string(content), "\n")[i], keyType)
 			if err != nil {
 				t.Fatal(err)

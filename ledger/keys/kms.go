@@ -50,11 +50,12 @@ type kmsKey struct {
 	uri    string
 	public entry.PublicKey
 	wait   time.Duration // for each answer
+	health health
 }
 
 // openKMS asks the KMS for the public key of a URI.
 func openKMS(uri string, wait time.Duration) (*Signer, error) {
-	k := &kmsKey{uri: uri, wait: wait}
+	k := newKMSKey(uri, wait)
 	half, err := askKMS(k, func(ctx context.Context, sv kms.SignerVerifier) (crypto.PublicKey, error) {
 		return sv.PublicKey(options.WithContext(ctx))
 	})
@@ -79,6 +80,11 @@ func (k *kmsKey) SignMessage(message io.Reader, _ ...signature.SignOption) ([]by
 	if err != nil {
 		return nil, err
 	}
+	return k.health.ask(func() ([]byte, error) { return k.sign(content) })
+}
+
+// sign asks for a signature and checks it.
+func (k *kmsKey) sign(content []byte) ([]byte, error) {
 	sig, err := askKMS(k, func(ctx context.Context, sv kms.SignerVerifier) ([]byte, error) {
 		return sv.SignMessage(bytes.NewReader(content), options.WithContext(ctx))
 	})

@@ -18,6 +18,8 @@ import (
 	"filippo.io/mldsa"
 	cosign "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
+
+	"recoveryledger/ledger/entry"
 )
 
 // ledgerFile is the name of the ledger's first key file in its directory; those
@@ -26,6 +28,10 @@ import (
 //
 //	PRIVATE+KEY+<origin>+<key hash>+<base64 of 0x01 and the seed>   Ed25519
 //	PRIVATE+KEY+<origin>+<key hash>+<base64 of 0x06 and the seed>   ML-DSA-44
+//
+// The first line of a key in a KMS is the note verifier key, and the URI:
+//
+//	<origin>+<key hash>+<base64 of 0x01 and the public key> SCHEME://…
 //
 // With a passphrase these lines are encrypted, and stand in a PEM block of
 // [ledgerPEMType]. One file, so that no crash leaves a ledger with half its keys.
@@ -62,14 +68,25 @@ type Ledger struct {
 	// VerifierKeys are the public halves of Signer and Cosigner, in this order,
 	// as note verifier keys: <origin>+<key hash>+<base64 of type and key>.
 	VerifierKeys [2]string
+
+	// URI names the KMS of Signer; empty: the key is in the file.
+	URI string
+	kms *kmsKey // nil: the key is in the file
 }
 
 // GenerateLedger makes the keys of a new ledger in dir, which must exist. With
 // a passphrase the file is encrypted; an empty one is refused. Keys that are
 // there are never touched (fs.ErrExist). The keys are unused until [MarkLedgerUsed].
 func GenerateLedger(dir, origin string, passphrase Passphrase) (*Ledger, error) {
+	return ReferLedger(dir, origin, "", passphrase)
+}
+
+// ReferLedger is [GenerateLedger] with a key in a KMS, which signs tree heads. It must be an Ed25519
+// key that signs the same twice (RFC 8032). No KMS has the ML-DSA-44 key, which is always in the
+// file: it convinces nobody without the signature of the other key. uri empty: both keys are made.
+func ReferLedger(dir, origin, uri string, passphrase Passphrase) (*Ledger, error) {
 	path := filepath.Join(dir, ledgerFile)
-	ledger, content, err := newLedger(origin, passphrase)
+	ledger, content, err := newLedger(origin, uri, passphrase)
 	if err == nil {
 		err = markUnused(dir, ledger)
 	}
@@ -86,6 +103,11 @@ func GenerateLedger(dir, origin string, passphrase Passphrase) (*Ledger, error) 
 // file's name. The file is encrypted if the newest file before it is, with the same passphrase.
 // Existing keys are never changed.
 func GenerateNextLedger(dir string, passphrase Passphrase) (*Ledger, string, error) {
+	return ReferNextLedger(dir, "", passphrase)
+}
+
+// ReferNextLedger is [GenerateNextLedger] with a key in a KMS, as in [ReferLedger].
+func ReferNextLedger(dir, uri string, passphrase Passphrase) (*Ledger, string, error) {
 	before, err := LoadLedger(dir, passphrase)
 	if err != nil {
 		return nil, "", err
@@ -109,7 +131,7 @@ func GenerateNextLedger(dir string, passphrase Passphrase) (*Ledger, string, err
 	if !isEncrypted(content) {
 		passphrase = nil
 	}
-	ledger, content, err := newLedger(before[0].Origin, passphrase)
+	ledger, content, err := newLedger(before[0].Origin, uri, passphrase)
 	if err == nil {
 		err = createFile(path, content)
 	}
@@ -120,11 +142,11 @@ func GenerateNextLedger(dir string, passphrase Passphrase) (*Ledger, string, err
 }
 
 // newLedger returns new keys, and the content of their file.
-func newLedger(origin string, passphrase Passphrase) (*Ledger, []byte, error) {
+func newLedger(origin, uri string, passphrase Passphrase) (*Ledger, []byte, error) {
 	if err := CheckOrigin(origin); err != nil {
 		return nil, nil, err
 	}
-	signer, _, err := note.GenerateKey(rand.Reader, origin)
+	signer, err := newSignerLine(origin, uri)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -184,6 +206,24 @@ func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {
 		}
 	}
 	return all, nil
+}
+
+// LedgerPublic returns the public key of the tree heads' key in a ledger's key file. The error is
+// as in [LoadLedger].
+func LedgerPublic(path string, passphrase Passphrase) (entry.PublicKey, error) {
+	content, err := readFile(path)
+	if err != nil {
+		return entry.PublicKey{}, fmt.Errorf("keys: load %s: %w", path, err)
+	}
+	l, err := decodeLedger(content, passphrase)
+	if err != nil {
+		return entry.PublicKey{}, fmt.Errorf("keys: load %s: %w", path, err)
+	}
+	public, err := noteKey(l.VerifierKeys[0], l.Verifier)
+	if err != nil {
+		return entry.PublicKey{}, fmt.Errorf("keys: load %s: %w", path, err)
+	}
+	return entry.NewPublicKey(public)
 }
 
 // ledgerNumbers returns the numbers of the key files in dir, ascending.
@@ -252,7 +292,19 @@ func parseLedger(content string) (*Ledger, error) {
 	return l, nil
 }
 
+// newSignerLine returns the first line of a key file.
+func newSignerLine(origin, uri string) (string, error) {
+	if uri == "" {
+		line, _, err := note.GenerateKey(rand.Reader, origin)
+		return line, err
+	}
+	return newKMSLine(origin, uri)
+}
+
 func (l *Ledger) setSigner(line string) error {
+	if verifierKey, uri, ok := strings.Cut(line, " "); ok {
+		return l.setKMS(verifierKey, uri)
+	}
 	key, err := parseSignerKey(line, typeEd25519)
 	if err != nil {
 		return err
@@ -312,14 +364,23 @@ func parseSignerKey(line string, keyType byte) (signerKey, error) {
 	if err := CheckOrigin(fields[0]); err != nil {
 		return signerKey{}, err
 	}
-	key, err := base64.StdEncoding.DecodeString(fields[2])
-	if err != nil || len(key) != 1+ed25519.SeedSize || base64.StdEncoding.EncodeToString(key) != fields[2] {
+	key, err := decodeBase64(fields[2])
+	if err != nil || len(key) != 1+ed25519.SeedSize {
 		return signerKey{}, errors.New("not the base64 of a key type and a seed of 32 bytes")
 	}
 	if key[0] != keyType {
 		return signerKey{}, fmt.Errorf("a key of type 0x%02x, want 0x%02x", key[0], keyType)
 	}
 	return signerKey{name: fields[0], hash: fields[1], seed: key[1:]}, nil
+}
+
+// decodeBase64 decodes the one spelling of bytes.
+func decodeBase64(text string) ([]byte, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err == nil && base64.StdEncoding.EncodeToString(data) != text {
+		err = errors.New("another spelling")
+	}
+	return data, err
 }
 
 // checkHash holds the hash to that of the key, in its one spelling: the note

@@ -23,7 +23,7 @@ type Witness struct {
 // file is encrypted; an empty passphrase is refused. A file that is there is never
 // touched (fs.ErrExist).
 func GenerateWitness(path, name string, passphrase Passphrase) (*Witness, error) {
-	_, content, err := newLedger(name, passphrase)
+	_, content, err := newLedger(name, "", passphrase)
 	if err == nil {
 		err = createFile(path, content)
 	}

@@ -10,15 +10,20 @@
 //	NAME://hang/PATH    names the public key, and starts a child with its pipes that ends only
 //	                    with its standard input, when it is to sign
 //	NAME://away/PATH    never answers
+//	NAME://5ms/PATH     signs after a time; any duration
+//	NAME://twoways/PATH signs the same message in two ways, with a random nonce
+//	NAME://switch/PATH  does what the first word of the file /PATH.mode says: one of the above
 package kms
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha512"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +32,7 @@ import (
 	"strings"
 	"time"
 
+	"filippo.io/edwards25519"
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/sigstore/sigstore/pkg/signature/kms/cliplugin/common"
@@ -40,6 +46,16 @@ func Main() {
 		log.Fatal(err)
 	}
 	mode, path, _ := strings.Cut(args.InitOptions.KeyResourceID, "/")
+	if mode == "switch" {
+		text, err := os.ReadFile("/" + path + ".mode")
+		if err != nil {
+			log.Fatal(err)
+		}
+		mode = strings.TrimSpace(string(text))
+	}
+	if delay, err := time.ParseDuration(mode); err == nil {
+		time.Sleep(delay)
+	}
 	switch mode {
 	case "slow":
 		time.Sleep(50 * time.Millisecond)
@@ -78,7 +94,8 @@ func hang() {
 // key is the key of a URI. It implements the interface of the protocol's handler.
 type key struct {
 	signature.SignerVerifier
-	mode string
+	mode    string
+	private ed25519.PrivateKey // nil: of another algorithm
 }
 
 func open(mode, path string) (*key, error) {
@@ -91,7 +108,8 @@ func open(mode, path string) (*key, error) {
 		return nil, err
 	}
 	sv, err := signature.LoadSignerVerifier(private, crypto.SHA256)
-	return &key{sv, mode}, err
+	edwards, _ := private.(ed25519.PrivateKey)
+	return &key{sv, mode, edwards}, err
 }
 
 // SignMessage signs, or does what the mode says.
@@ -101,6 +119,8 @@ func (k *key) SignMessage(message io.Reader, opts ...signature.SignOption) ([]by
 		return nil, errors.New("access \x1b[31mdenied")
 	case "lie":
 		return k.lie(message)
+	case "twoways":
+		return k.random(message)
 	}
 	return k.SignerVerifier.SignMessage(message, opts...)
 }
@@ -125,6 +145,32 @@ func (k *key) lie(message io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	return signer.SignMessage(message)
+}
+
+// random makes an Ed25519 signature that verifies, and that is another one each time.
+func (k *key) random(message io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(message)
+	if err != nil {
+		return nil, err
+	}
+	wide := make([]byte, 64)
+	if _, err := rand.Read(wide); err != nil {
+		return nil, err
+	}
+	scalar := func(parts ...[]byte) *edwards25519.Scalar {
+		sum := sha512.Sum512(bytes.Join(parts, nil))
+		s, _ := edwards25519.NewScalar().SetUniformBytes(sum[:]) // 64 bytes, as it wants
+		return s
+	}
+	digest := sha512.Sum512(k.private.Seed())
+	secret, err := edwards25519.NewScalar().SetBytesWithClamping(digest[:32])
+	if err != nil {
+		return nil, err
+	}
+	nonce := scalar(wide)
+	point := new(edwards25519.Point).ScalarBaseMult(nonce).Bytes()
+	challenge := scalar(point, k.private.Public().(ed25519.PublicKey), content)
+	return append(point, edwards25519.NewScalar().MultiplyAdd(challenge, secret, nonce).Bytes()...), nil
 }
 
 // CreateKey makes no key: tests make the files.

@@ -43,6 +43,7 @@ func Examine(ctx context.Context, machine *access.Machine, o *access.Where, tell
 		}
 	}
 	if d.node != nil {
+		d.checkLedgerKeys()
 		d.checkCoordinatorKey()
 		d.checkInForce()
 	}
@@ -160,6 +161,7 @@ func (d *diagnosis) checkCoordinatorKey() {
 		d.say(name, words.FindingOK, path+", with a passphrase", "")
 	case err != nil:
 		d.fail(name, exit.With(exit.Config, err), d.node.CoordinatorRemedy())
+	case !d.signs(name, signer):
 	case d.chain == nil || d.node.Origin != d.origin:
 		d.say(name, words.FindingWarn, path+", and not compared with the log", "run arl doctor again while this ledger runs, or run arl log fsck --data "+d.node.Dir)
 	default:
@@ -168,6 +170,29 @@ func (d *diagnosis) checkCoordinatorKey() {
 			return
 		}
 		d.say(name, words.FindingOK, path+", "+signer.Public().KeyID(), "")
+	}
+}
+
+// signs reports whether a key signs. If it does not, it is a finding.
+func (d *diagnosis) signs(name string, signer *keys.Signer) bool {
+	err := signer.Try()
+	if err != nil {
+		d.fail(name, err, exit.Remedy(err))
+	}
+	return err == nil
+}
+
+// checkLedgerKeys has each key that signs tree heads in a KMS sign something that says nothing.
+func (d *diagnosis) checkLedgerKeys() {
+	for _, k := range d.node.Keys {
+		if k.URI == "" {
+			continue
+		}
+		if err := k.Try(); err != nil {
+			d.fail("ledger's key", err, exit.Remedy(err))
+			continue
+		}
+		d.say("ledger's key", words.FindingOK, k.URI+" signs for "+k.VerifierKeys[0], "")
 	}
 }
 

@@ -124,7 +124,7 @@ func NameValue(flags *pflag.FlagSet, flag, value string) {
 // Placeholders names the value of each flag that takes text. A flag means the same kind of value in
 // every command, except for flags of [NameValue].
 var Placeholders = map[string]string{
-	"accept-loss": "REASON", "accepted": "FILE", "after": "INDEX", "agent": "PRINCIPAL", "algorithm": "NAME", "anchor": "FILE", "at": "TIME", "authority-key": "FILE",
+	"accept-loss": "REASON", "accepted": "FILE", "after": "INDEX", "agent": "PRINCIPAL", "algorithm": "NAME", "anchor": "FILE", "coordinator-key": "URI", "at": "TIME", "authority-key": "FILE",
 	"baseline": "FILE", "capabilities": "WORD,…", "case": "FILE", "class": "CLASS", "code": "CODE",
 	"before": "INDEX", "compromised-since": "INDEX", "confirm": "SOURCE", "corroborated": "INDEX,…", "crash": "EXECUTION",
 	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",

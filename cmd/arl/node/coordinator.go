@@ -19,7 +19,7 @@ func (n *Node) coordinator() *coordinator.Coordinator {
 		Replica:   n.Replica,
 		Log:       coordinatorLog{n.Log},
 		Principal: Coordinator,
-		Seal:      n.signer.Sign,
+		Seal:      n.seal,
 		Silent: func(of coord.Silence) {
 			what := "an incident was dismissed: no approver answered in time, and nothing is undone"
 			if of.Amend {

@@ -32,7 +32,7 @@ func (n *Node) submitIndex(ctx context.Context, x *entry.LogIndex) error {
 	own.JTI = entry.IndexJTI(n.Origin, x.Size)
 	e, err := entry.New(&own)
 	if err == nil {
-		err = n.signer.Sign(e)
+		err = n.seal(e)
 	}
 	if err == nil {
 		err = coordinatorLog{n.Log}.Submit(ctx, e)

@@ -136,14 +136,14 @@ func TestChangeOrigin(t *testing.T) {
 // TestNextKey makes the key that is to follow the ledger's: the next start has both.
 func TestNextKey(t *testing.T) {
 	s := newScene(t)
-	if _, err := node.MakeNextKey(s.dir, nil); exit.Code(err) != exit.NotFound {
+	if _, err := node.MakeNextKey(s.dir, "", nil); exit.Code(err) != exit.NotFound {
 		t.Errorf("without a ledger: %v", err)
 	}
 	p, err := s.run()
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, err := node.MakeNextKey(s.dir, nil)
+	next, err := node.MakeNextKey(s.dir, "", nil)
 	if err != nil || len(next.LedgerKeys) != 4 || next.LedgerKeys[0] != p.Root.LedgerKeys[0] || next.Origin != p.Root.Origin {
 		t.Fatalf("%+v, %v", next, err)
 	}

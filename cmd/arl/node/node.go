@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/trust"
@@ -57,24 +58,28 @@ type Node struct {
 	signer                    *keys.Signer    // the coordinator's; nil if no coordinator decides
 	machine                   *trust.Store    // as in Options
 	passphrase, newPassphrase keys.Passphrase // as in Options
+	keyUsed                   func(key string, took time.Duration, err error)
+	watched                   []*watched // keys in a KMS
 }
 
 // Options say how a data directory is opened.
 type Options struct {
-	Dir          string              // data directory
-	Origin       string              // of a new ledger; empty: generated
-	Create       bool                // whether a new ledger may be made
-	Anchor       string              // file; empty: beside the directory
-	AcceptAnchor bool                // whether the database is trusted without its anchor
-	AcceptClock  bool                // whether a wall clock behind the last entry is trusted
-	Decides      bool                // whether the coordinator's key is needed
-	Index        bool                // whether an index of the log is kept
-	Serves       bool                // whether anything reads the state
-	Looks        bool                // whether the directory is only read
-	Reserve      uint64              // free disk space in bytes below which entries are refused; 0: the default
-	Fatal        func(error)         // told when the log breaks; does not return
-	Logger       *slog.Logger        // nil: nothing is logged
-	Observe      func(ledger.Commit) // nil: commits are not counted
+	Dir          string                                          // data directory
+	Origin       string                                          // of a new ledger; empty: generated
+	Create       bool                                            // whether a new ledger may be made
+	Anchor       string                                          // file; empty: beside the directory
+	AcceptAnchor bool                                            // whether the database is trusted without its anchor
+	AcceptClock  bool                                            // whether a wall clock behind the last entry is trusted
+	Decides      bool                                            // whether the coordinator's key is needed
+	Index        bool                                            // whether an index of the log is kept
+	Serves       bool                                            // whether anything reads the state
+	Looks        bool                                            // whether the directory is only read
+	Reserve      uint64                                          // free disk space in bytes below which entries are refused; 0: the default
+	Fatal        func(error)                                     // told when the log breaks; does not return
+	Logger       *slog.Logger                                    // nil: nothing is logged
+	Observe      func(ledger.Commit)                             // nil: commits are not counted
+	URIs         KeyURIs                                         // keys in a KMS
+	KeyUsed      func(key string, took time.Duration, err error) // told of the signatures of a KMS; nil: nobody is
 	// Machine has the profiles of this machine; nil: a new ledger begins without a check against
 	// them.
 	Machine *trust.Store
@@ -100,15 +105,18 @@ func Open(o Options) (*Node, error) {
 	case err != nil:
 		return nil, n.damaged(err)
 	case o.Create && n.Log.Head().Size == 0:
-		err = n.newCoordinatorKey()
+		err = n.newCoordinatorKey(o.URIs.Coordinator)
 	case o.Decides:
-		err = n.checkCoordinatorKey()
+		err = n.checkCoordinatorKey(o.URIs.Coordinator)
 	}
 	if policy, _ := n.Replica.View().Chain.Policy(); err == nil && o.Serves && !o.Index {
 		err = withoutIndex(policy)
 	}
 	if err != nil {
 		return nil, errors.Join(err, n.Log.Close())
+	}
+	if n.signer != nil {
+		n.watch(KeyCoordinator, n.signer.URI(), n.signer.Try, n.signer.Watch)
 	}
 	if o.Index {
 		n.Index = n.newIndex(o.Decides)
@@ -118,12 +126,15 @@ func Open(o Options) (*Node, error) {
 
 // Prepare opens a data directory without its log.
 func Prepare(o Options) (*Node, error) {
-	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase}
+	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase, keyUsed: o.KeyUsed}
 	if err := n.findAnchor(); err != nil {
 		return nil, err
 	}
 	if err := n.loadKeys(o); err != nil {
 		return nil, err
+	}
+	for _, k := range n.Keys {
+		n.watch(KeyLedger, k.URI, k.Try, k.Watch)
 	}
 	verifier, err := keys.NewVerifier(0)
 	if err != nil {
@@ -239,7 +250,7 @@ func Check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledg
 	if err := n.CheckLedgerKeys(n.Replica.View().Chain); err != nil {
 		return nil, err
 	}
-	if err := n.checkCoordinatorKey(); found.Head.Size > 0 && err != nil {
+	if err := n.checkCoordinatorKey(""); found.Head.Size > 0 && err != nil {
 		return nil, err
 	}
 	return found, nil
@@ -299,7 +310,7 @@ func (n *Node) loadKeys(o Options) (err error) {
 	if o.Origin != "" && o.Origin != n.Origin {
 		return exit.With(exit.Config, fmt.Errorf("%s is the ledger %s, not %s: an origin never changes", o.Dir, n.Origin, o.Origin))
 	}
-	return nil
+	return n.checkURI(o.URIs.Ledger)
 }
 
 // KeysDir returns the directory of the keys of the ledger and the coordinator.
@@ -371,7 +382,7 @@ func (n *Node) makeKeys(o Options) (err error) {
 	} else if !held {
 		return fmt.Errorf("%w: %s: another process starts a ledger there", ledger.ErrInUse, n.Dir)
 	}
-	made, err := keys.GenerateLedger(n.KeysDir(), newOrigin(o.Origin), o.NewPassphrase)
+	made, err := keys.ReferLedger(n.KeysDir(), newOrigin(o.Origin), o.URIs.Ledger, o.NewPassphrase)
 	n.Keys = []*keys.Ledger{made}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%w: %s: another process has just started a ledger there", ledger.ErrInUse, n.Dir)
@@ -380,10 +391,13 @@ func (n *Node) makeKeys(o Options) (err error) {
 }
 
 // newCoordinatorKey loads or makes the coordinator's key for an empty log.
-func (n *Node) newCoordinatorKey() (err error) {
-	n.signer, err = keys.Load(n.CoordinatorKey(), n.passphrase)
+func (n *Node) newCoordinatorKey(uri string) (err error) {
+	n.signer, err = n.loadCoordinatorKey(uri)
 	if errors.Is(err, fs.ErrNotExist) {
 		n.signer, err = keys.Generate(n.CoordinatorKey(), keys.Ed25519, n.newPassphrase)
+	}
+	if err == nil {
+		err = n.keepCoordinatorKey()
 	}
 	return exit.KeyFile(err)
 }
@@ -392,11 +406,17 @@ func (n *Node) newCoordinatorKey() (err error) {
 func (n *Node) CoordinatorKey() string { return filepath.Join(n.KeysDir(), "coordinator.key") }
 
 // checkCoordinatorKey loads the coordinator's key, and checks that the log lets the coordinator
-// decide with it.
-func (n *Node) checkCoordinatorKey() (err error) {
-	n.signer, err = keys.Load(n.CoordinatorKey(), n.passphrase)
+// decide with it. uri is as in [Node.loadCoordinatorKey].
+func (n *Node) checkCoordinatorKey(uri string) (err error) {
+	n.signer, err = n.loadCoordinatorKey(uri)
 	if err == nil {
 		err = CoordinatorCounts(n.Replica.View().Chain, n.signer.Public().KeyID())
+	}
+	if err == nil {
+		err = n.keepCoordinatorKey()
+	}
+	if _, away := errors.AsType[*keys.KMSError](err); away {
+		return err
 	}
 	if err == nil || errors.Is(err, keys.ErrPassphrase) {
 		return exit.KeyFile(err)

@@ -49,6 +49,7 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 			return nil
 		})
 	}
+	order.Go(func() error { n.tryKeys(using); return nil })
 	err = use(using)
 	why = cmp.Or(context.Cause(using), err)
 	stop() // only now: use has answered every accepted request

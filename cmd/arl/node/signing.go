@@ -22,8 +22,8 @@ type NextKey struct {
 }
 
 // MakeNextKey makes the next key of the ledger in a data directory. If the present keys are
-// encrypted, the next key is encrypted, too.
-func MakeNextKey(data string, passphrase keys.Passphrase) (*NextKey, error) {
+// encrypted, the next key is encrypted, too. uri names the next key in a KMS; empty: a file.
+func MakeNextKey(data, uri string, passphrase keys.Passphrase) (*NextKey, error) {
 	dir := (&Node{Dir: data}).KeysDir()
 	before, err := keys.LoadLedger(dir, passphrase)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -32,7 +32,7 @@ func MakeNextKey(data string, passphrase keys.Passphrase) (*NextKey, error) {
 	if err != nil {
 		return nil, exit.LedgerKeys(dir, err)
 	}
-	next, file, err := keys.GenerateNextLedger(dir, passphrase)
+	next, file, err := keys.ReferNextLedger(dir, uri, passphrase)
 	if errors.Is(err, fs.ErrExist) {
 		return nil, exit.With(exit.Conflict, fmt.Errorf("%w: another process has just made the next key", err))
 	}

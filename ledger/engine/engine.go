@@ -1,0 +1,118 @@
+// Package engine fits the storage engine to a ledger: its messages, and the list of its options.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// messageMax is the number of bytes of a storage engine's message that the ledger passes on. A
+// longer message lists the database, and does not name the damage.
+const messageMax = 400
+
+// toldMax is the number of errors of the storage engine that are remembered, so that the logger
+// does not repeat them at once.
+const toldMax = 100
+
+// FirstLine returns the first line of an error of the storage engine. The further lines repeat
+// the first line and name the place in the engine.
+func FirstLine(err error) string { return brief(err.Error()) }
+
+func brief(text string) string {
+	text, _, _ = strings.Cut(text, "\n")
+	if len(text) > messageMax {
+		text = strings.ToValidUTF8(text[:messageMax], "") + " …"
+	}
+	return text
+}
+
+// CheckOptionsEnd checks that a list of options ends as the engine ends it: with a whole line,
+// and with the same option of the same section. The engine itself does not notice that a list
+// was cut off.
+func CheckOptionsEnd(text, want string) error {
+	if !strings.HasSuffix(text, "\n") || lastOption(text) != lastOption(want) {
+		return fmt.Errorf("the options file ends at %d bytes, and not with %s: the rest is missing", len(text), lastOption(want))
+	}
+	return nil
+}
+
+// lastOption names the last option of a list, with its section.
+func lastOption(text string) string {
+	section := text[strings.LastIndex(text, "\n[")+1:]
+	title, _, _ := strings.Cut(section, "\n")
+	option, _, _ := strings.Cut(strings.TrimSpace(section[strings.LastIndex(strings.TrimSuffix(section, "\n"), "\n")+1:]), "=")
+	return option + " in " + title
+}
+
+// Logger passes on the messages of the engine. It passes on the same error once a minute,
+// because the engine retries some failed work at once, without end. Fatalf ends the process, as
+// the engine demands: the engine acknowledges lost writes if Fatalf returns.
+type Logger struct {
+	To      *slog.Logger
+	Ends    func(error) // ends the process; must not return
+	Corrupt error       // class of the errors that mean damage
+
+	// mu guards told: the time at which each error was last passed on.
+	mu   sync.Mutex
+	told map[string]time.Time
+}
+
+// Infof implements [pebble.Logger].
+func (s *Logger) Infof(format string, args ...any) {
+	s.To.Debug("storage", slog.String("message", fmt.Sprintf(format, args...)))
+}
+
+// Errorf implements [pebble.Logger].
+func (s *Logger) Errorf(format string, args ...any) {
+	s.tell("storage", slog.String("message", brief(fmt.Sprintf(format, args...))))
+}
+
+// Fatalf implements [pebble.Logger].
+func (s *Logger) Fatalf(format string, args ...any) {
+	err := errors.New("ledger: storage: " + brief(fmt.Sprintf(format, args...)))
+	for _, arg := range args {
+		if cause, ok := arg.(error); ok && pebble.IsCorruptionError(cause) {
+			err = fmt.Errorf("%w: %s", s.Corrupt, brief(fmt.Sprintf(format, args...)))
+		}
+	}
+	s.Ends(err)
+	panic("engine: Logger.Ends returned")
+}
+
+// Corruption gets the error of a block that cannot be read. The error goes to the reader, and ends
+// the process only if the order reads. By default the engine would always end the process.
+func (s *Logger) Corruption(info pebble.DataCorruptionInfo) {
+	s.tell("damaged file", slog.String("path", info.Path), slog.String("error", FirstLine(info.Details)))
+}
+
+// Background logs an error of the engine in the background. It skips damage, because
+// Corruption has already logged it.
+func (s *Logger) Background(err error) {
+	if !pebble.IsCorruptionError(err) {
+		s.Errorf("background error: %s", err)
+	}
+}
+
+func (s *Logger) tell(message string, attrs ...slog.Attr) {
+	key, now := fmt.Sprint(message, attrs), time.Now()
+	s.mu.Lock()
+	last, known := s.told[key]
+	again := !known || now.Sub(last) > time.Minute
+	if again {
+		if s.told == nil || len(s.told) >= toldMax {
+			s.told = map[string]time.Time{}
+		}
+		s.told[key] = now
+	}
+	s.mu.Unlock()
+	if again {
+		s.To.LogAttrs(context.Background(), slog.LevelError, message, attrs...)
+	}
+}
