@@ -304,7 +304,7 @@ func (s *State) applyOverride(d *decisionOf, issuer uint32, index uint64) {
 			return
 		}
 	}
-	f.override, d.inc.overrides = index, nil // votes are used once
+	f.override, d.inc.stopped, d.inc.overrides = index, index, nil // votes are used once
 	for i := range f.members {
 		if m := &f.members[i]; m.result == "" {
 			s.setResult(f, m, result{entry.Withheld, index, false}, d.now)

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"fmt"
 	"slices"
 
 	"recoveryledger/coord/scope"
@@ -90,6 +91,9 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 	exceeds := func(format string, args ...any) error {
 		return entry.Refuse(entry.ScopeExceedsPolicy, "act", format, args...).WithRemedy("escalate: approvers may authorize a plan that the coordinator may not")
 	}
+	if why := s.stopped(number, a.plan); why != "" {
+		return exceeds("%s: only people may go on (OVR-3)", why)
+	}
 	founded, others := s.splitBySubject(a, func(about []uint32) bool { return s.believed(about, a.policy.quorum.Signalers) && s.hasCause(about) })
 	if len(founded) == 0 {
 		return exceeds("no signal comes from an executor, from a monitor or operator with evidence, or from %d signalers over early edges, "+
@@ -115,6 +119,34 @@ func (s *State) automatic(number uint32, a *assessment, now int64) error {
 		return refusal
 	}
 	return nil
+}
+
+// stopped returns why an override keeps the coordinator from putting a plan in force alone
+// (OVR-3): the override stopped the incident, or withheld a member in another incident. It is empty
+// if no override does. An amend after a quorum's would otherwise reopen what people left withheld.
+func (s *State) stopped(number uint32, p *scope.Plan) string {
+	inc := s.incidents[number]
+	if inc.stopped != 0 {
+		return fmt.Sprintf("the override at entry %d stopped the incident", inc.stopped)
+	}
+	for i := range p.Members {
+		exec := p.Members[i].Exec
+		if inc.current != nil {
+			if _, kept := inc.current.find(exec); kept {
+				continue // people have approved it since
+			}
+		}
+		for _, number := range s.incidentsByExecution[exec] {
+			other := s.incidents[number]
+			if other.stopped == 0 {
+				continue
+			}
+			if m, member := other.current.find(exec); member && m.result == entry.Withheld {
+				return fmt.Sprintf("the override at entry %d withheld %s", other.stopped, s.refOf(exec))
+			}
+		}
+	}
+	return ""
 }
 
 // splitBySubject splits the believed signals into those about subjects for which a rule

@@ -31,6 +31,7 @@ type incident struct {
 	charge     charge     // against the limits of signalers and victims
 	mergedInto uint64     // the older incident that took its signals; 0: none
 	overrides  []approval // votes to stop it
+	stopped    uint64     // index of the newest override of a plan of it; 0: none
 	recorded   uint64     // index of the record, or of the deny that is one
 
 	missed missedAnswer // see missedAnswerOf

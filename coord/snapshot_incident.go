@@ -105,11 +105,12 @@ func (s *State) snapshotIncident(c *codec.Codec, inc *incident) {
 	})
 	codec.Number(c, &inc.mergedInto, s.size)
 	s.snapshotAnswers(c, &inc.overrides)
+	codec.Number(c, &inc.stopped, s.size)
 	codec.Number(c, &inc.recorded, s.size)
 	if inc.state.Decided() {
 		s.snapshotMissedAnswer(c, inc)
 	}
-	if (inc.state.Decided() && inc.state != entry.IncidentDismissed) != (inc.current != nil) && c.Reading() {
+	if c.Reading() && ((inc.state.Decided() && inc.state != entry.IncidentDismissed) != (inc.current != nil) || inc.stopped != 0 && inc.current == nil) {
 		c.Refuse("incident %d is %s with a plan in force or none", inc.opened, inc.state)
 	}
 	if len(inc.signals) == 0 && c.Reading() {

@@ -84,9 +84,12 @@ var guardStates = []struct {
 	{"AUTHORIZED, p1 overrides", []func(*world, uint64){doing(entry.ActAuthorize), func(w *world, id uint64) { w.decide("p1", entry.ActOverride, id) }},
 		"escalate by k; amend by k; override by o; override by p3; restored by a"},
 	{"AUTHORIZED, overridden", []func(*world, uint64){doing(entry.ActAuthorize), func(w *world, id uint64) { w.decide("o", entry.ActOverride, id) }},
-		"escalate by k; amend by k; restored by a"},
+		"escalate by k; restored by a"},
+	{"AUTHORIZED, overridden, amend approved", []func(*world, uint64){doing(entry.ActAuthorize), func(w *world, id uint64) { w.decide("o", entry.ActOverride, id) },
+		doing(entry.ActEscalate), answering("p1", "approve")},
+		"escalate by k; approve by p2; amend by k; amend by p3; restored by a"},
 	{"AUTHORIZED, overridden and over", []func(*world, uint64){doing(entry.ActAuthorize), func(w *world, id uint64) { w.decide("o", entry.ActOverride, id) }, later(dayMS + 1)},
-		"escalate by k; escalate by p3; amend by k; record by k; record by p3; restored by a"},
+		"escalate by k; escalate by p3; record by k; record by p3; restored by a"},
 	{"AUTHORIZED, deadline over", []func(*world, uint64){doing(entry.ActAuthorize), later(dayMS + skewMS + 1)},
 		"escalate by k; escalate by p3; amend by k; override by o; override by p3; unknown by k; unknown by p3; restored by a"},
 	{"AUTHORIZED, settled, amend pending", []func(*world, uint64){doing(entry.ActAuthorize), func(w *world, id uint64) { w.finish(id, entry.Restored) }, doing(entry.ActEscalate)},
@@ -100,7 +103,7 @@ var guardStates = []struct {
 // record.
 var guardOther = map[string]entry.Problem{
 	"escalate by b": entry.NoStanding, "authorize by p3": entry.UnauthorizedRole, "amend by p3": entry.UnauthorizedRole,
-	"record by p3": entry.UnauthorizedRole,
+	"record by p3": entry.UnauthorizedRole, "amend by k": entry.ScopeExceedsPolicy,
 }
 
 // TestTableGuards tries entries in states that differ by time, answers and

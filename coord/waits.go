@@ -23,7 +23,11 @@ func (s *State) waits(inc *incident, now int64) *api.Waits {
 		approve, _ := s.answersTo(inc, p, now)
 		w := &api.Waits{For: api.ForApprovals, Who: api.WaitsApprovers, Have: int64(len(approve)), Want: s.policyFor(inc).quorum.Approve,
 			Until: s.answerUntil(inc, p), Then: "silence denies the proposal"}
-		if f != nil {
+		switch {
+		case f == nil:
+		case f.override != 0:
+			w.Then = "the plan stays stopped by the override"
+		default:
 			w.Then = "the plan in force goes on without the amend"
 		}
 		return w

@@ -785,6 +785,14 @@ class Check:
         d, impact = self.d, self.d["impact"]
         if d.get("approvals"):
             return
+        votes = set()
+        for e in self.shown("decision"):
+            if e["act"] != "override" or e["incident"] != d["incident"] or e.index >= d.index:
+                continue
+            need("operator" not in self.keys.keys[e.keyid]["roles"], "OVR-3: stopped by an operator")
+            if not self.keys.revoked_below(e.keyid, d.index):
+                votes.add(e["iss"])
+        need(len(votes) < self.joined(lambda x: x["quorum"]["override"], max), "OVR-3: stopped by approvers")
         need("coordinator" in self.keys.keys[d.keyid]["roles"], "INC-2: not a coordinator")
         need(all(impact[k] <= self.joined(lambda x: x["limits"]["incident"][k], min)
                  for k in ("members", "agents", "domains")), "INC-2: limits")

@@ -184,7 +184,7 @@ func cause(v bundle.Verdict, err error) error {
 func bundleCases() []bundleCase {
 	var list []bundleCase
 	for _, group := range [][]bundleCase{goodCases(), headCases(), waiverCases(), chainCases(), ledgerKeyCases(), decisionCases(), approvalCases(), automaticCases(), domainCases(),
-		memberCases(), methodCases(), stepCases(), amendCases(), stoppedCases(), boundaryCases(), absenceCases(),
+		memberCases(), methodCases(), stepCases(), amendCases(), stoppedCases(), stoppedAloneCases(), boundaryCases(), absenceCases(),
 		outcomeRuleCases(), withheldCases(), suitCases(), seedCases(), rangeCases(), backCases(), nowhereCases()} {
 		list = append(list, group...)
 	}

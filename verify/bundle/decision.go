@@ -15,15 +15,16 @@ import (
 // its opening and the policy at the decision, the stricter limits and the larger
 // quorums.
 type effectivePolicy struct {
-	approve, signalers int64
-	limit              entry.Cap
-	deadlineMaxMS      int64
+	approve, override, signalers int64
+	limit                        entry.Cap
+	deadlineMaxMS                int64
 }
 
 func effectivePolicyOf(opening, current *entry.Policy) effectivePolicy {
 	a, b := opening.Limits.Incident, current.Limits.Incident
 	return effectivePolicy{
 		approve:       max(opening.Quorum.Approve, current.Quorum.Approve),
+		override:      max(opening.Quorum.Override, current.Quorum.Override),
 		signalers:     max(opening.Quorum.Signalers, current.Quorum.Signalers),
 		limit:         entry.Cap{Members: min(a.Members, b.Members), Agents: min(a.Agents, b.Agents), Domains: min(a.Domains, b.Domains)},
 		deadlineMaxMS: min(opening.Windows.DeadlineMaxMS, current.Windows.DeadlineMaxMS),
@@ -153,7 +154,34 @@ func (c *checking) authority() error {
 	if len(d.Approvals) > 0 {
 		return c.approved()
 	}
+	if err := c.notStopped(); err != nil {
+		return err
+	}
 	return c.automatic()
+}
+
+// notStopped is OVR-3: after an override the coordinator amends nothing alone. A single vote of an
+// approver is no override yet.
+func (c *checking) notStopped() error {
+	var votes []entry.Principal
+	for i := range c.entries {
+		p := &c.entries[i]
+		d, ok := p.Body.(*entry.Decision)
+		if !ok || d.Act != entry.ActOverride || d.Incident != c.decision.Incident || p.Index >= c.Decision {
+			continue
+		}
+		key, _ := c.then.KeyInfo(p.KeyID)
+		if slices.Contains(key.Roles, entry.RoleOperator) {
+			return c.refuse("OVR-3", "the override at entry %d stopped the incident, and no approvals are listed", p.Index)
+		}
+		if key.Revoked == 0 && !slices.Contains(votes, d.Iss) {
+			votes = append(votes, d.Iss)
+		}
+	}
+	if n := int64(len(votes)); n >= c.effective.override {
+		return c.refuse("OVR-3", "%d approvers stopped the incident, and no approvals are listed", n)
+	}
+	return nil
 }
 
 // supersedes is that an amend names an earlier decision of its incident.

@@ -334,6 +334,11 @@ func recordCases() []kitCase {
 			_, incident, _ := l.charged()
 			l.write(l.name("operator"), l.drafts(incident, entry.ActOverride))
 		}},
+		{"override/amend-alone", []string{"OVR-3"}, "the coordinator amends alone after an override", func(l *play) {
+			_, incident, _ := l.charged()
+			l.write(l.name("operator"), l.drafts(incident, entry.ActOverride))
+			l.refuses(l.name("coordinator"), l.drafts(incident, entry.ActAmend), entry.ScopeExceedsPolicy)
+		}},
 		{"override/compensation-after", []string{"OVR-1", "EXE-4a"}, "a compensation begins after an override", func(l *play) {
 			x, incident, decision := l.charged()
 			l.write(l.name("operator"), l.drafts(incident, entry.ActOverride))

@@ -55,6 +55,8 @@ func rules() []Explanation {
 		{"INC-6", "one outcome for each member", "An outcome must fit the member's method, and may supersede only what the rules name. Results are claims of the agent.", ""},
 		{"INC-7", "order and time",
 			"A compensation waits for the compensations that depend on it. A member waits for its drain, and a line for all of its drains. Each member has a time limit, and the incident's deadline caps all of them.", ""},
+		{"OVR-3", "after an override only people go on", "After an override, an amend of the incident needs a quorum of approvals. So does a plan of another incident with an execution that the override withheld.",
+			"the coordinator proposes, and arl incident approve answers the proposal"},
 		{"INC-8", "a signaler's own word confirms nothing",
 			"A believed signal is corroborated if another principal, evidence of a monitor or operator, or an approver supports it. Otherwise it is self_reported. The record names the corroborating domains. " +
 				"Only corroboration by another domain, or by a role that the authority alone grants, counts for the signal quota.", "arl agent history PRINCIPAL shows the verdicts on its signals"},

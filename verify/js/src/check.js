@@ -521,8 +521,25 @@ class Check {
     hold(d.approvals.length >= this.law(Math.max, "quorum", "approve"), "too few approvals");
   }
 
+  /**
+   * OVR-3: what an override stopped, only approvals put in force again.
+   *
+   * @param {Registered} decided
+   */
+  notStopped(decided) {
+    const votes = new Set();
+    for (const e of this.list) {
+      if (e.kind !== "decision" || e.body.act !== "override" || e.body.incident !== this.d.incident || e.index >= decided.index) continue;
+      const key = this.then.keys.get(e.keyid);
+      need(!key?.roles.includes("operator"), "AGT-2", "OVR-3", `the override at entry ${e.index} stopped the incident`);
+      if (!key?.revoked) votes.add(e.body.iss);
+    }
+    need(votes.size < this.law(Math.max, "quorum", "override"), "AGT-2", "OVR-3", "approvers stopped the incident");
+  }
+
   /** @param {Registered} decided */
   automatic(decided) {
+    this.notStopped(decided);
     const { impact } = this.d;
     const hold = (/** @type {any} */ holds, /** @type {string} */ why) => need(holds, "AGT-2", "INC-2", why);
     hold(this.then.keys.get(decided.keyid)?.roles.includes("coordinator"), "without approvals only a coordinator decides");

@@ -104,6 +104,28 @@ func (o *observer) judgeAuthority(e *entry.Entry, d *entry.Decision, a *affair, 
 	}
 }
 
+// judgeStopped is OVR-3: only a quorum puts in force again what an override stopped, or what one
+// withheld in another incident.
+func (o *observer) judgeStopped(a *affair, now *decided) {
+	if len(now.Approvals) > 0 {
+		return
+	}
+	if a.override != 0 {
+		o.w.fail("decision %d amends alone what entry %d stopped", now.ref.Index, a.override)
+	}
+	for i := range now.members {
+		ref := now.members[i].Exec
+		if a.decision != nil && o.member(a.decision, ref) != nil {
+			continue
+		}
+		for _, id := range slices.Sorted(maps.Keys(o.incidents)) {
+			if other := o.incidents[id]; other.override != 0 && other.results[ref] == entry.Withheld {
+				o.w.fail("decision %d undoes %s alone, which entry %d withheld", now.ref.Index, ref, other.override)
+			}
+		}
+	}
+}
+
 // judgeOutcome is who may speak of a member (INC-6, INC-7): its agent, and others
 // only to say that nothing is known, when nobody can be at work on it any more.
 func (o *observer) judgeOutcome(body *entry.Outcome, at int64) {

@@ -320,6 +320,7 @@ func (o *observer) inForce(a *affair, d *entry.Decision, ref entry.LogRef, keyID
 	before := a.decision
 	o.checkScope(a, now)
 	o.judgeDomains(a, now)
+	o.judgeStopped(a, now)
 	a.decision, a.exp = now, max(a.exp, d.Exp*1000)
 	o.plans[ref.Index] = now
 	for i := range now.members {

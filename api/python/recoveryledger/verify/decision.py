@@ -330,7 +330,22 @@ class Decision:
             seen |= {a["iss"], key["key"]}
         need(len(d["approvals"]) >= self.law(max, "quorum", "approve"), *rule)
 
+    def not_stopped(self) -> None:
+        """OVR-3: what an override stopped, only approvals put in force again."""
+        votes = set()
+        for e in self.list:
+            if e.kind != "decision" or e.index >= self.decision_index:
+                continue
+            if e.body["act"] != "override" or e.body["incident"] != self.d["incident"]:
+                continue
+            key = self.then.keys[e.keyid]
+            need("operator" not in key["roles"], "AGT-2", "OVR-3")
+            if not key["revoked"]:
+                votes.add(e.body["iss"])
+        need(len(votes) < self.law(max, "quorum", "override"), "AGT-2", "OVR-3")
+
     def automatic(self) -> None:
+        self.not_stopped()
         impact, rule = self.d["impact"], ("AGT-2", "INC-2")
         need("coordinator" in self.then.keys[self.decided.keyid]["roles"], *rule)
         for name in ("members", "agents", "domains"):
