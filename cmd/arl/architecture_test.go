@@ -122,6 +122,7 @@ cmd/arl/access ← cmd/arl/doctor ← cmd/arl/derived
 cmd/arl/doctor ← cmd/arl
 cmd/arl/access ← cmd/arl/derived ← cmd/arl
 cmd/arl/access ← cmd/arl/failures ← cmd/arl
+cmd/arl/manual ← cmd/arl/failures
 cmd/arl/access ← cmd/arl/histories ← cmd/arl
 coord/recovery/importer ← coord/recovery/record
 ledger/keys ← coord/recovery/record

@@ -17,6 +17,7 @@ import (
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/failures"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/cmd/arl/trust"
@@ -30,6 +31,7 @@ import (
 
 // importOptions are the flags of arl entry import.
 type importOptions struct {
+	failures.Shape
 	format, domain, instance, out, tokenKeys string
 }
 
@@ -51,6 +53,7 @@ func (a *app) entryImportCommand(t *access.Target) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.format, "format", "", "format of the files: "+importer.Names()+" (required)")
+	o.Register(cmd.Flags())
 	cmd.Flags().StringVar(&o.domain, "domain", "import", "domain of the agents that the import enrols")
 	cmd.Flags().StringVar(&o.instance, "instance", "", "name of this import, to register the same runs under other ids")
 	cmd.Flags().StringVar(&o.tokenKeys, "token-keys", "", "with ect: file of the issuers' public keys, a JSON Web Key Set (default: no signature is checked)")
@@ -66,6 +69,9 @@ func (a *app) importFiles(ctx context.Context, c *access.Connection, files []str
 	}
 	im, err := a.newImport(ctx, c, o)
 	if err != nil {
+		return err
+	}
+	if im.Shape, err = o.Read(&a.Terminal); err != nil {
 		return err
 	}
 	if im.TokenKeys, err = a.tokenKeys(o); err != nil {

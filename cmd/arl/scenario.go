@@ -13,7 +13,6 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/failures"
-	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/coord/audit"
 	"recoveryledger/coord/recovery/importer"
 )
@@ -32,8 +31,8 @@ func (a *app) scenarioCommand() *cobra.Command {
 // scenarioOptions are the flags of arl scenario import.
 type scenarioOptions struct {
 	access.Where
+	failures.Shape
 	format, since string
-	tools         string
 	tags          []string
 	keepGoing     bool
 }
@@ -55,11 +54,10 @@ func (a *app) scenarioImportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.format, "format", "", "format of the files: "+importer.Names()+", or ledger (required)")
 	flags.StringVar(&o.since, "since", "", "with ledger: incidents signalled at or after this time (RFC 3339)")
-	flags.StringVar(&o.tools, "tools", "", "tools file: the effects of tools, which their names do not say (arl scenario tools)")
-	manual.NameValue(flags, "tools", "FILE")
+	o.Shape.Register(flags)
 	flags.StringArrayVar(&o.tags, "tag", nil, "tag of every case, such as holdout; may be repeated")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "skip records that cannot be used, and list them")
-	o.Register(flags)
+	o.Where.Register(flags)
 	flags.StringVar(&o.Data, "data", "", "with ledger: data directory of a stopped one, instead of a server")
 	flags.StringVar(&o.Anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
 	_ = cmd.MarkFlagRequired("format") // the flag exists
@@ -73,7 +71,7 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 		w.Refused = func(err error) { fmt.Fprintf(a.Err, "arl: %v\n", err) }
 	}
 	var err error
-	if w.Tools, err = failures.ReadTools(&a.Terminal, o.tools); err != nil {
+	if w.Shape, err = o.Read(&a.Terminal); err != nil {
 		return err
 	}
 	if importer.Format(o.format) == importer.Ledger {
@@ -84,7 +82,7 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 	err = errors.Join(err, exit.With(exit.IO, out.Flush()))
 	written, refused := w.Count()
 	if err == nil {
-		failures.TellUndeclared(&a.Terminal, w, o.tools)
+		failures.TellUndeclared(&a.Terminal, w, o.Tools)
 	}
 	if err == nil && refused > 0 {
 		err = exit.Usagef("records that could not be used: %d; cases written: %d", refused, written)

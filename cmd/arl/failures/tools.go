@@ -1,23 +1,44 @@
 package failures
 
 import (
+	"github.com/spf13/pflag"
+
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/recovery/importer"
 	"recoveryledger/ledger/entry"
 )
 
-// ReadTools reads a tools file; none for an empty name.
-func ReadTools(a *terminal.Terminal, file string) (importer.Tools, error) {
-	if file == "" {
-		return nil, nil
+// Shape are the flags that say what tools do, and which results are dependencies.
+type Shape struct {
+	Tools, Edges string
+}
+
+// Register adds the flags.
+func (o *Shape) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Tools, "tools", "", "tools file: the effects of tools, which their names do not say (arl scenario tools)")
+	manual.NameValue(flags, "tools", "FILE")
+	flags.StringVar(&o.Edges, "edges", string(importer.Conversation), "what a step depends on: conversation, all that its agent had read, or dataflow, what it is seen to use")
+	manual.NameValue(flags, "edges", "KIND")
+}
+
+// Read reads the tools file, if there is one.
+func (o *Shape) Read(a *terminal.Terminal) (importer.Shape, error) {
+	edges, known := importer.ParseEdges(o.Edges)
+	shape := importer.Shape{Edges: edges}
+	if !known {
+		return shape, exit.Usagef("--edges: %q is neither %s nor %s", o.Edges, importer.Conversation, importer.Dataflow)
 	}
-	text, err := a.ReadGiven(file, inputMax)
+	if o.Tools == "" {
+		return shape, nil
+	}
+	text, err := a.ReadGiven(o.Tools, inputMax)
 	if err != nil {
-		return nil, err
+		return shape, err
 	}
-	tools, err := importer.ParseTools(file, text)
-	return tools, exit.With(exit.Config, err)
+	shape.Tools, err = importer.ParseTools(o.Tools, text)
+	return shape, exit.With(exit.Config, err)
 }
 
 // TellUndeclared tells if most tools of imported runs have an effect that nobody declared. Such a

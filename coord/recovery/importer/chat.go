@@ -137,7 +137,7 @@ func (t *transcript) step(turn *foreign.Turn) *scenario.Error {
 		return tooManySteps()
 	}
 	s := scenario.Step{
-		ID: strconv.Itoa(index), Agent: t.agent, Tool: turn.Tool, Effect: entry.EffectNone, Read: slices.Clone(t.read),
+		ID: strconv.Itoa(index), Agent: t.agent, Tool: turn.Tool, Effect: entry.EffectNone, Read: append([]string{}, t.read...),
 		Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
 	}
 	if turn.Agent != "" {

@@ -193,8 +193,14 @@ func share(part, of int) string {
 // two marks.
 func compareFigures(t *testing.T, test, figures string) {
 	t.Helper()
+	compareFiguresOf(t, "classifier.md", test, figures)
+}
+
+// compareFiguresOf is compareFigures for another page.
+func compareFiguresOf(t *testing.T, page, test, figures string) {
+	t.Helper()
 	begin, end := "<!-- figures: "+test+" -->\n", "<!-- end of figures -->\n"
-	file := filepath.Join("..", "..", "..", "docs", "classifier.md")
+	file := filepath.Join("..", "..", "..", "docs", page)
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +214,7 @@ func compareFigures(t *testing.T, test, figures string) {
 		return
 	}
 	if !*writeConfusion {
-		t.Fatalf("%s publishes\n%s\nbut the classifier gives\n%s", file, published, figures)
+		t.Fatalf("%s publishes\n%s\nbut the test gives\n%s", file, published, figures)
 	}
 	if err := os.WriteFile(file, []byte(head+begin+figures+end+tail), 0o644); err != nil {
 		t.Fatal(err)

@@ -13,11 +13,12 @@ import (
 // "verdict". So an action about an earlier step never makes a failed run a recovered one. A run
 // without a call is the single step "run".
 //
-// The dependencies of a later try are lost, because its step stands before them.
+// The dependencies of a later try are lost to its step, because that stands before them. The steps
+// that depend on the later try get them.
 func MergeRetries(c scenario.Case) scenario.Case {
 	steps := c.Steps
 	c.Steps = make([]scenario.Step, 0, len(steps)+1)
-	index, into := map[string]int{}, map[string]string{}
+	index, into := map[string]int{}, map[string]retried{}
 	for _, step := range steps {
 		at, ok := index[step.RetryOf]
 		if ok && c.Steps[at].Outcome == scenario.Failed && step.Outcome != scenario.NotObserved {
@@ -25,7 +26,7 @@ func MergeRetries(c scenario.Case) scenario.Case {
 			first.Attempts = append(first.Attempts, step.Attempt)
 			first.Attempts = append(first.Attempts, step.Attempts...)
 			first.Checkpoint = first.Checkpoint || step.Checkpoint
-			into[step.ID] = first.ID
+			into[step.ID] = retried{first.ID, redirect(step.Parents, into)}
 			continue
 		}
 		step.Variation, step.RetryOf = scenario.Variation{Model: step.Model}, ""
@@ -44,19 +45,36 @@ func MergeRetries(c scenario.Case) scenario.Case {
 	return c
 }
 
-// redirect returns edges in which the attempts of a step are replaced by the step, each step once.
-func redirect(parents []scenario.Parent, into map[string]string) []scenario.Parent {
+// retried is a step that became an attempt of the first one, and what it depended on.
+type retried struct {
+	first   string
+	parents []scenario.Parent
+}
+
+// redirect returns edges in which the attempts of a step are replaced by the step, and by what the
+// attempts depended on, each step once.
+func redirect(parents []scenario.Parent, into map[string]retried) []scenario.Parent {
 	var out []scenario.Parent
-	for _, p := range parents {
-		if first, ok := into[p.Step]; ok {
-			p.Step = first
-		}
+	add := func(p scenario.Parent) {
 		at := slices.IndexFunc(out, func(o scenario.Parent) bool { return o.Step == p.Step })
 		switch {
 		case at < 0:
 			out = append(out, p)
 		case p.Dep == entry.Hard:
 			out[at].Dep = entry.Hard
+		}
+	}
+	for _, p := range parents {
+		again, ok := into[p.Step]
+		if !ok {
+			add(p)
+			continue
+		}
+		add(scenario.Parent{Step: again.first, Dep: p.Dep})
+		for _, before := range again.parents {
+			if before.Dep == entry.Hard && p.Dep == entry.Hard && before.Step != again.first {
+				add(before)
+			}
 		}
 	}
 	return out

@@ -169,7 +169,7 @@ func TestTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	w := Writer{Out: &out, Tools: tools}
+	w := Writer{Out: &out, Shape: Shape{Tools: tools}}
 	if err := w.All(t.Context(), "file", Import(OpenInference, "file", strings.NewReader(inferenceSample())), func() {}); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestDeclaredEffectOfFailures(t *testing.T) {
 	kind := strings.Replace(kindTool, "fetch_price", "get_paid", 1)
 	for event, want := range map[string]string{timedOut: `"effects":"unknown","replay_safety":"unknown"`, refused: `"effects":"none","replay_safety":"safe"`} {
 		var out strings.Builder
-		w := Writer{Out: &out, Tools: Tools{"get_paid": {Effect: entry.EffectIrrevocable}}}
+		w := Writer{Out: &out, Shape: Shape{Tools: Tools{"get_paid": {Effect: entry.EffectIrrevocable}}}}
 		text := sdkLine("a 2 ", "get_paid", "ERROR", kind, event)
 		if err := w.All(t.Context(), "file", Import(OpenInference, "file", strings.NewReader(text)), func() {}); err != nil {
 			t.Fatal(err)

@@ -20,9 +20,11 @@ type Tool struct {
 	Effect entry.Effect `json:"effect,omitzero"`
 	// Idempotent says that a second call with the same arguments has no further effect.
 	Idempotent bool `json:"idempotent,omitzero"`
+	// Informational says that calls after this one do not rest on its result.
+	Informational bool `json:"informational,omitzero"`
 }
 
-// ParseTools reads a tools file: the members effect and idempotent of each tool. Other members, as
+// ParseTools reads a tools file: the members effect, idempotent and informational of each tool. Other members, as
 // a proxy needs them (docs/mcp.md), are passed over.
 func ParseTools(name string, text []byte) (Tools, error) {
 	var file struct {
@@ -51,12 +53,16 @@ func readTool(name string, members map[string]any) (tool Tool, wrong *scenario.E
 	field := "/tools/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 	effect, _ := members["effect"].(string)
 	tool.Effect = entry.Effect(effect)
-	idempotent, isBool := members["idempotent"].(bool)
-	tool.Idempotent = idempotent
-	switch _, said := members["idempotent"]; {
-	case said && !isBool:
-		return tool, scenario.Malformed(field+"/idempotent", "is no boolean", "write true or false")
-	case members["effect"] == nil:
+	for _, m := range []struct {
+		name string
+		into *bool
+	}{{"idempotent", &tool.Idempotent}, {"informational", &tool.Informational}} {
+		value, said := members[m.name]
+		if *m.into, _ = value.(bool); said && value != *m.into {
+			return tool, scenario.Malformed(field+"/"+m.name, "is no boolean", "write true or false")
+		}
+	}
+	if members["effect"] == nil {
 		return tool, nil
 	}
 	return tool, scenario.OneOf(string(entry.EffectNone), string(entry.EffectReversible), string(entry.EffectCompensable), string(entry.EffectIrrevocable),

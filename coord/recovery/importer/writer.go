@@ -16,8 +16,8 @@ import (
 type Writer struct {
 	Out  io.Writer
 	Tags []string // of every case
-	// Tools says what tools do; nil: their names alone do.
-	Tools Tools
+	// Shape says what tools do, and which results are dependencies.
+	Shape
 	// Refused is called with the error of each record that cannot be used; the record is counted.
 	// Nil: the first such record ends All.
 	Refused func(error)
@@ -58,7 +58,10 @@ func (w *Writer) All(ctx context.Context, file string, cases iter.Seq2[scenario.
 // write writes one case. Ids are unique over all files.
 func (w *Writer) write(file string, number int, c scenario.Case) error {
 	c.Tags = append(c.Tags, w.Tags...)
-	w.Tools.declare(&c)
+	if wrong := w.Apply(&c); wrong != nil {
+		wrong.File, wrong.Record = file, number
+		return wrong
+	}
 	w.count(&c)
 	line, err := scenario.Encode(MergeRetries(c))
 	if wrong, ok := errors.AsType[*scenario.Error](err); ok {

@@ -51,6 +51,8 @@ type Import struct {
 	SecretFile string
 	// TokenKeys are what the tokens of [importer.ECT] are checked by. Nil: no signature is checked.
 	TokenKeys *importer.TokenKeys
+	// Shape says what tools do, and which results are dependencies.
+	Shape importer.Shape
 	// Receipts is whether receipts are kept.
 	Receipts bool
 	// Skipped is told of a record that cannot be read.
@@ -115,6 +117,10 @@ func (im *Import) File(ctx context.Context, path string, format importer.Format)
 		case err != nil:
 			return err
 		default:
+			if wrong := im.Shape.Apply(&found); wrong != nil {
+				wrong.File = name
+				return wrong
+			}
 			if err := im.add(ctx, stream, found); err != nil {
 				return err
 			}
@@ -160,7 +166,7 @@ func (im *Import) add(ctx context.Context, stream *importer.EntryBuilder, c scen
 		}
 		if there, ok := known[e.Header.JTI]; ok {
 			if string(there.Payload()) != string(e.Payload()) {
-				return &markedError{ErrOther, fmt.Sprintf("case %s: %s is in the log with other content: the agents' secret in %s is another one", c.ID, e.Header.JTI, im.SecretFile)}
+				return &markedError{ErrOther, fmt.Sprintf("case %s: %s is in the log with other content: the agents' secret in %s, --edges or --tools is another one", c.ID, e.Header.JTI, im.SecretFile)}
 			}
 			im.report.Known++
 			continue
