@@ -63,6 +63,7 @@ type formFields struct{ Reason, Hours, LeaveOut, Judge, Members, Agent bool }
 type keyRow struct {
 	signer
 	Why     string
+	over    bool // whether it is the state of the incident that refuses
 	Checked bool
 }
 
@@ -247,7 +248,8 @@ func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signe
 		case s.Principal == "":
 			row.Why = "the key is enrolled for no principal"
 		case err != nil:
-			row.Why = err.Error()
+			refusal, refused := errors.AsType[*entry.Refusal](err)
+			row.Why, row.over = err.Error(), refused && refusal.Problem == entry.StateConflict
 		case !chosen:
 			by, chosen = s, true
 		}
@@ -366,6 +368,9 @@ func (k *Console) acts(l *act.Log, about act.Order) (list []actLink) {
 		order.Verb, order.Hours = verb, act.DefaultHours
 		if k.fill(body, &order, l) != nil || body.Cannot != "" || body.Fields.Members && len(body.Form.Released) == 0 {
 			continue
+		}
+		if body.Incident != nil && !body.Incident.State.Open() && len(body.Keys) > 0 && !slices.ContainsFunc(body.Keys, func(row keyRow) bool { return !row.over }) {
+			continue // it comes too late, whoever signs
 		}
 		link := actLink{Verb: verb, Link: body.Action, Why: "no key is at hand: start arl console with --key"}
 		for _, row := range body.Keys {

@@ -1,0 +1,10 @@
+//go:build unix && !linux
+
+package main_test
+
+import "syscall"
+
+// resident is the most memory that an ended console held, in bytes.
+func resident(c *consoleProcess) int64 {
+	return c.process.ProcessState.SysUsage().(*syscall.Rusage).Maxrss // in bytes
+}
