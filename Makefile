@@ -19,6 +19,8 @@ TOOLS       := $(CURDIR)/bin/tools
 GOLANGCI    := $(TOOLS)/v2.15.0/golangci-lint
 GOVULNCHECK := $(TOOLS)/v1.8.0/govulncheck
 BENCHSTAT   := $(TOOLS)/v0.0.0-20260908200009-22c9c6c9d4da/benchstat
+NFPM        := $(TOOLS)/v2.45.2/nfpm
+CYCLONEDX   := $(TOOLS)/v1.10.0/cyclonedx-gomod
 IDNITS      := $(TOOLS)/idnits-3.0.0-alpha.74/node_modules/.bin/idnits
 
 # npm ci writes it last.
@@ -31,7 +33,7 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp operations dashboards browser picture python draft tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp operations dashboards browser picture python draft release packages tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -143,7 +145,20 @@ python: build ## api/python: tests, types, wheel (needs python3 with cryptograph
 draft: $(IDNITS) ## the Internet-Draft as text, HTML and XML, checked by idnits; needs Debian packages
 	docs/draft/build $(CURDIR)/bin/draft $(IDNITS)
 
-tools: $(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) ## build the pinned tools under bin/tools
+# Of packages: the newest tag, or the time of the commit, then the commit.
+release packages: export VERSION := $(VERSION)
+release packages: export REVISION := $(REVISION)
+release packages: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+release packages: export PACKAGE_VERSION := $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/+/; s/-/./g' | grep . || TZ=UTC git log -1 --format=0~%cd.%h --date=format-local:%Y%m%d%H%M%S)
+
+release: $(NFPM) $(CYCLONEDX) ## bin/release: static program, packages, bill of materials, provenance: the same bytes everywhere
+	@rm -rf bin/release && cmd/arl/packages/build $(CURDIR)/bin/release $(NFPM) $(CYCLONEDX) && ls -l bin/release
+
+packages: release ## build bin/release twice, and install it in a system of its own (needs root, Debian packages)
+	@cmd/arl/packages/twice $(CURDIR)/bin/release $(NFPM) $(CYCLONEDX)
+	@cmd/arl/packages/try $(CURDIR)/bin/release $(NFPM)
+
+tools: $(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) $(NFPM) $(CYCLONEDX) ## build the pinned tools under bin/tools
 
 vuln: $(GOVULNCHECK) ## known vulnerabilities in what is called (needs the database)
 	$(GOVULNCHECK) ./...
@@ -151,7 +166,9 @@ vuln: $(GOVULNCHECK) ## known vulnerabilities in what is called (needs the datab
 $(GOLANGCI): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(GOVULNCHECK): PACKAGE := golang.org/x/vuln/cmd/govulncheck
 $(BENCHSTAT): PACKAGE := golang.org/x/perf/cmd/benchstat
-$(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT):
+$(NFPM): PACKAGE := github.com/goreleaser/nfpm/v2/cmd/nfpm
+$(CYCLONEDX): PACKAGE := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
+$(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) $(NFPM) $(CYCLONEDX):
 	GOBIN=$(@D) go install $(PACKAGE)@$(notdir $(@D))
 
 # Installed from npm, at the versions and with the hashes of package-lock.json.

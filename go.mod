@@ -9,6 +9,7 @@ require (
 	filippo.io/mldsa v1.0.0
 	github.com/cloudevents/sdk-go/v2 v2.16.2
 	github.com/cockroachdb/pebble/v2 v2.1.7
+	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/danielgtaylor/huma/v2 v2.37.2
 	github.com/emicklei/dot v1.6.2
 	github.com/fxamacker/cbor/v2 v2.10.0

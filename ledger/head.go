@@ -75,7 +75,7 @@ func (l *Log) Head() Head { return l.view.Load().signed() }
 // is [ErrNotFound] if the log is smaller, or [ErrStopped] once nothing is signed any more.
 func (l *Log) SignedAt(size uint64) (verify.SignedHead, error) {
 	head, err := l.HeadAt(size)
-	if err == nil && l.isHalted() {
+	if err == nil && over(l.halted) {
 		err = ErrStopped
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (p *published) countersign(head verify.SignedHead) (string, error) {
 	if head.Note == p.given {
 		return p.countersigned, nil
 	}
-	if p.log.isHalted() {
+	if over(p.log.halted) {
 		return "", ErrStopped
 	}
 	signed, err := signHead(p.log.cfg.Origin, head.Head, cosigners(p.log.view.Load().keys)...)
@@ -146,7 +146,7 @@ func cosigners(keys []Key) (signers []note.Signer) {
 func (p *published) get() (Head, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.head.Size == p.log.Head().Size || p.log.cfg.Uptime()-p.made < publishInterval || p.log.isHalted() {
+	if p.head.Size == p.log.Head().Size || p.log.cfg.Uptime()-p.made < publishInterval || over(p.log.halted) {
 		return p.head, nil
 	}
 	if p.make() != nil { // a key is away, and the head has its signatures from before

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"golang.org/x/sync/errgroup"
 
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -115,5 +117,39 @@ func TestOpenWantsItsConfiguration(t *testing.T) {
 		if _, err := ledger.Open("log", cfg); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("without %s: %v", name, err)
 		}
+	}
+}
+
+// TestAlive asks whether a log is alive while a commit does not end, and gets the answer when the
+// commit has ended. A log that has stopped says so.
+func TestAlive(t *testing.T) {
+	cfg := config(t, vfs.NewMem())
+	inside, end := make(chan struct{}), make(chan struct{})
+	cfg.Observe = func(ledger.Commit) { close(inside); <-end }
+	r := start(t, "log", cfg)
+	must(t, r.Alive(t.Context()))
+	var both errgroup.Group
+	both.Go(func() error {
+		_, err := r.Submit(t.Context(), newEntry(t))
+		return err
+	})
+	<-inside
+	var ended atomic.Bool
+	both.Go(func() error {
+		err := r.Alive(t.Context())
+		if !ended.Load() {
+			t.Error("alive in the middle of a commit")
+		}
+		return err
+	})
+	ended.Store(true)
+	close(end)
+	must(t, both.Wait())
+	if size := r.Head().Size; size != 1 {
+		t.Errorf("size %d: a question added an entry", size)
+	}
+	r.stop()
+	if err := r.Alive(t.Context()); !errors.Is(err, ledger.ErrStopped) {
+		t.Errorf("after the stop: %v", err)
 	}
 }

@@ -405,15 +405,15 @@ func (l *Log) Run(ctx context.Context) error {
 	defer cancel()
 	snapshot, snapshots := l.order.snapshot, make(chan error, 1)
 	go func() { snapshots <- l.runSnapshots(background, snapshot) }()
-	for !l.isHalted() && !l.order.lost {
+	for !over(l.halted) && !l.order.lost {
 		select {
 		case s := <-l.in:
 			l.gather()
-			if batch := l.drain(s); !l.isHalted() {
+			if batch := l.drain(s); !over(l.halted) {
 				l.commit(batch, nil)
 			}
 		case chunk := <-l.chunks:
-			if batch := l.drain(); !l.isHalted() {
+			if batch := l.drain(); !over(l.halted) {
 				l.commit(batch, &chunk)
 			}
 		case <-l.halted:
@@ -446,9 +446,10 @@ func (l *Log) Halt() {
 	}
 }
 
-func (l *Log) isHalted() bool {
+// over reports whether done is closed.
+func over(done <-chan struct{}) bool {
 	select {
-	case <-l.halted:
+	case <-done:
 		return true
 	default:
 		return false
@@ -474,7 +475,7 @@ func (l *Log) prepare(ctx context.Context) error {
 func (l *Log) finish(snapshots <-chan error) error {
 	close(l.closing)
 	for {
-		if l.isHalted() || l.order.lost {
+		if over(l.halted) || l.order.lost {
 			return nil
 		}
 		select {

@@ -21,10 +21,8 @@ type Commit struct {
 // insufficient-storage. While Run reads and checks the dedup keys, the log is not
 // ready, and new entries wait.
 func (l *Log) Ready() error {
-	select {
-	case <-l.closing:
+	if over(l.closing) {
 		return ErrStopped
-	default:
 	}
 	if !l.known.ready.Load() {
 		return entry.Refuse(entry.NotReady, "", "the ledger still reads the dedup keys of the log").

@@ -80,10 +80,8 @@ type order struct {
 // [ErrCorrupt] if the store contradicts itself about an entry; a refusal of an
 // entry stands in the answer.
 func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (answer *Answer, _ error) {
-	select {
-	case <-l.closing:
+	if over(l.closing) {
 		return nil, ErrStopped
-	default:
 	}
 	if len(entries) > MaxBatch {
 		return nil, entry.Refuse(entry.TooLarge, "", "%d entries in one batch, the limit is %d", len(entries), MaxBatch)
@@ -105,25 +103,37 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (answer *Answ
 		l.settle(s, answer)
 		return answer, nil
 	}
+	if err := l.await(ctx, s); err != nil {
+		return nil, err
+	}
+	l.settle(s, &s.answer)
+	return &s.answer, nil
+}
+
+// Alive returns nil once the order has taken and answered a submission without entries: the log is
+// neither closed nor stuck in a write. The error is [ErrStopped], or that of ctx.
+func (l *Log) Alive(ctx context.Context) error {
+	return l.await(ctx, &submission{done: make(chan struct{})})
+}
+
+// await waits until the order has answered s. The end of ctx withdraws s only before the order has
+// taken s.
+func (l *Log) await(ctx context.Context, s *submission) error {
 	select {
 	case l.in <- s:
 	case <-l.closing:
-		return nil, ErrStopped
+		return ErrStopped
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return ctx.Err()
 	}
 	select {
 	case <-s.done:
-		l.settle(s, &s.answer)
-		return &s.answer, nil
 	case <-l.stopped:
-		select {
-		case <-s.done: // answered just before the end
-			return &s.answer, nil
-		default:
-			return nil, ErrStopped
+		if !over(s.done) { // it may have been answered just before the end
+			return ErrStopped
 		}
 	}
+	return nil
 }
 
 // precheck does the work that needs no order, in the caller's goroutine. It finds duplicates

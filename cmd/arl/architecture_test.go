@@ -133,6 +133,7 @@ api/client/agent ← cmd/arl/glossary
 coord ← coord/policyfile ← cmd/arl
 cmd/arl/trust ← cmd/arl/node ← cmd/arl
 api/server ← cmd/arl/node
+cmd/arl/service ← cmd/arl/node
 coord/coordinator ← api/metrics ← api/server
 ledger/complete ← api/metrics
 api/words ← api/metrics

@@ -15,6 +15,7 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/service"
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -54,11 +55,11 @@ func (a *app) prepareServe(ctx context.Context, o *serveOptions) (*serveSetup, e
 	if err != nil {
 		return nil, exit.With(exit.Config, err)
 	}
-	var listen net.ListenConfig
-	if e.listener, err = listen.Listen(ctx, "tcp", o.listen); err != nil {
+	var asked string
+	if e.listener, asked, err = service.Listen(ctx, o.listen); err != nil {
 		return nil, exit.With(exit.Config, err)
 	}
-	e.url = node.ListenURL(o.listen, e.listener.Addr(), e.tls != nil)
+	e.url = node.ListenURL(asked, e.listener.Addr(), e.tls != nil)
 	return e, nil
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"recoveryledger/api/server"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/service"
 	"recoveryledger/ledger"
 )
 
@@ -36,6 +37,7 @@ type Life struct {
 func (l *Life) Opening() {
 	l.Logger.Info("opening", "version", l.Version, "revision", l.Revision, "go", runtime.Version(), "pid", os.Getpid(),
 		"data", l.Data, "address", l.Address)
+	_ = service.Status("opens " + l.Data) // Ready reports a service manager that cannot be told
 }
 
 // Start writes which ledger was opened, and its tree head.
@@ -65,7 +67,8 @@ func (n *Node) fingerprints() (all []string) {
 	return all
 }
 
-// Ready writes a line when the ledger takes entries, unless ctx ends before.
+// Ready writes a line when the ledger takes entries, unless ctx ends before. The service manager is
+// told the same, and until ctx ends that the ledger is alive.
 func (l *Life) Ready(ctx context.Context, n *Node, url string) {
 	if n.Log.Prepared(ctx) != nil {
 		return // Log.Run reports the reason
@@ -74,6 +77,17 @@ func (l *Life) Ready(ctx context.Context, n *Node, url string) {
 		l.Logger.Warn("this ledger was restored from a backup", "says", says)
 	}
 	l.Logger.Info("ready", "url", url, "size", n.Log.Head().Size, "took", time.Since(l.Began).Round(time.Millisecond).String())
+	if err := service.Ready(ctx, "takes entries at "+url, n.alive); err != nil {
+		l.Logger.Warn("the service manager is not told that the ledger is alive", "error", err.Error())
+	}
+}
+
+// alive returns nil once the order has answered and the state can be read. A full disk and a wrong
+// clock are no error: a restart would not mend them. The listener is not asked, so that clients who
+// hold all its connections cannot have the service manager end the ledger.
+func (n *Node) alive(ctx context.Context) error {
+	n.Replica.View()
+	return n.Log.Alive(ctx)
 }
 
 // Stop writes why the process ends, and the tree head at the end.
@@ -104,9 +118,9 @@ func (l *Life) Fatal(err error) {
 
 // Hangup handles SIGHUP until release is called. With TLS it reads the certificates again, and the
 // connections stay. Without TLS there is nothing to read again: the process ends in order, because
-// its terminal has ended.
+// its terminal has ended. A service has no terminal, and goes on.
 func (l *Life) Hangup(ctx context.Context, t *server.TLS) (_ context.Context, release func()) {
-	if t == nil {
+	if t == nil && !service.Managed() {
 		return signal.NotifyContext(ctx, syscall.SIGHUP)
 	}
 	heard, done := make(chan os.Signal, 1), make(chan struct{})
@@ -126,6 +140,10 @@ func (l *Life) Hangup(ctx context.Context, t *server.TLS) (_ context.Context, re
 
 // reload reads the certificates again. Files that cannot be used change nothing.
 func (l *Life) reload(t *server.TLS) {
+	if t == nil {
+		l.Logger.Info("reload: without TLS there is nothing to read again")
+		return
+	}
 	if err := t.Reload(time.Now()); err != nil {
 		l.Logger.Error("reload: the previous certificates stay in use", "error", err.Error())
 		return

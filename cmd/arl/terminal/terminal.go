@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -21,16 +23,16 @@ import (
 
 // Passphrase implements [keys.Passphrase] for key files that exist.
 func (c *Terminal) Passphrase() ([]byte, error) {
-	if secret := os.Getenv(exit.PassphraseVariable); secret != "" {
-		return []byte(secret), nil
+	if secret, err := given(); secret != nil || err != nil {
+		return secret, err
 	}
 	return c.askSecret("Passphrase: ")
 }
 
 // newPassphrase is Passphrase for a new file: a person types the passphrase twice.
 func (c *Terminal) newPassphrase() ([]byte, error) {
-	if secret := os.Getenv(exit.PassphraseVariable); secret != "" {
-		return []byte(secret), nil
+	if secret, err := given(); secret != nil || err != nil {
+		return secret, err
 	}
 	first, err := c.askSecret("New passphrase: ")
 	if err != nil {
@@ -43,8 +45,37 @@ func (c *Terminal) newPassphrase() ([]byte, error) {
 	return first, err
 }
 
-// PassphraseGiven reports whether the environment has a passphrase.
-func PassphraseGiven() bool { return os.Getenv(exit.PassphraseVariable) != "" }
+// PassphraseGiven reports whether the environment or a credential of the service has a passphrase.
+func PassphraseGiven() bool {
+	secret, err := given()
+	return secret != nil || err != nil
+}
+
+// credential is the name of the file with the passphrase among the credentials of a service.
+const credential = "arl.passphrase"
+
+// given returns the passphrase of the environment, or of the credential that systemd has given to
+// this service; nil if there is neither. A line end behind the credential is not part of it.
+func given() ([]byte, error) {
+	if secret := os.Getenv(exit.PassphraseVariable); secret != "" {
+		return []byte(secret), nil
+	}
+	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+	if dir == "" {
+		return nil, nil
+	}
+	secret, err := os.ReadFile(filepath.Join(dir, credential))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, exit.With(exit.Config, fmt.Errorf("the credential %s: %w", credential, err))
+	}
+	if secret = bytes.TrimRight(secret, "\r\n"); len(secret) == 0 {
+		return nil, exit.With(exit.Config, fmt.Errorf("the credential %s is empty: write the passphrase into it", credential))
+	}
+	return secret, nil
+}
 
 // ForNewKeys returns the passphrase of new key files; nil if the files are not encrypted.
 func (c *Terminal) ForNewKeys(encrypt bool) keys.Passphrase {

@@ -1,0 +1,80 @@
+// Package service is the side of arl serve that the service manager sees: systemd is told when the
+// ledger is ready, that it is alive and that it stops, and may have opened the listener.
+//
+// Without systemd nothing is told, and the listener is opened here.
+package service
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// Listen returns the listener that the service manager opened, otherwise a new listener on the TCP
+// address. It also returns the address that was asked for.
+func Listen(ctx context.Context, address string) (net.Listener, string, error) {
+	given, err := activation.Listeners()
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("the listener of the service manager: %w", err)
+	case len(given) == 0:
+		var config net.ListenConfig
+		opened, err := config.Listen(ctx, "tcp", address)
+		return opened, address, err
+	case len(given) > 1 || given[0] == nil || given[0].Addr().Network() != "tcp":
+		return nil, "", fmt.Errorf("the service manager opened %d sockets: want one ListenStream of TCP", len(given))
+	}
+	return given[0], given[0].Addr().String(), nil
+}
+
+// Ready tells that the ledger takes entries, and says what the status line of the service says.
+// From then on it tells that the process is alive whenever check returns nil, twice in the time
+// after which the service manager ends a process that tells nothing. It returns when ctx ends, and
+// tells before that the process stops. A check that does not return is the case that the watchdog
+// is for: nothing is told then, except the stop.
+func Ready(ctx context.Context, status string, check func(context.Context) error) error {
+	stopping := context.AfterFunc(ctx, func() { _ = tell(daemon.SdNotifyStopping) }) // the process ends anyway
+	defer stopping()
+	if err := tell(daemon.SdNotifyReady + "\nSTATUS=" + status); err != nil {
+		return err
+	}
+	every, err := daemon.SdWatchdogEnabled(false)
+	if err != nil {
+		return fmt.Errorf("the watchdog of the service manager: %w", err)
+	}
+	if every == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	for clock := time.NewTicker(every / 2); ; {
+		if check(ctx) == nil {
+			if err := tell(daemon.SdNotifyWatchdog); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-clock.C:
+		case <-ctx.Done():
+			clock.Stop()
+			return nil
+		}
+	}
+}
+
+// Status sets the status line of the service, for what happens before it is ready.
+func Status(text string) error { return tell("STATUS=" + text) }
+
+// Managed reports whether a service manager is told anything.
+func Managed() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
+
+func tell(state string) error {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		return fmt.Errorf("tell the service manager: %w", err)
+	}
+	return nil
+}
