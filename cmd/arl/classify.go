@@ -23,5 +23,6 @@ func (a *app) classifyCommand() *cobra.Command {
 	}
 	o.Register(cmd.Flags())
 	manual.NameValue(cmd.Flags(), "grpc", "CODE")
+	manual.NameValue(cmd.Flags(), "policy", "FILE")
 	return cmd
 }

@@ -23,6 +23,7 @@ func (p *Policy) compile(src *source) error {
 	b := &builder{src, c, p}
 	b.checkNames()
 	b.strategies()
+	b.checkPatterns()
 	b.guards()
 	b.rules()
 	b.checkThresholds()

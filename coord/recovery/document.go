@@ -24,6 +24,7 @@ type document struct {
 	Limits     Limits     `json:"limits"`
 	Models     []Model    `json:"models,omitzero"`
 	Strategies []About    `json:"strategies,omitzero"`
+	Patterns   []Pattern  `json:"patterns,omitzero"`
 	Guards     []guardDoc `json:"guards,omitzero"`
 	Rules      []ruleDoc  `json:"rules"`
 	Thresholds Thresholds `json:"thresholds"`

@@ -5,6 +5,7 @@ import (
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
 )
 
@@ -13,6 +14,7 @@ type Classify struct {
 	Code, GRPC string
 	Status     int
 	Answer     bool
+	Policy     string // file whose patterns count, too
 }
 
 // Register adds the flags.
@@ -20,6 +22,7 @@ func (o *Classify) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Code, "code", "", "code of a provider or framework, or the name of an exception")
 	flags.IntVar(&o.Status, "status", 0, "HTTP status")
 	flags.StringVar(&o.GRPC, "grpc", "", "name of a gRPC status code, such as UNAVAILABLE")
+	flags.StringVar(&o.Policy, "policy", "", "policy file whose patterns count, too")
 	flags.BoolVar(&o.Answer, "answer", false, "the text is the answer of a tool: first say whether it is a failure")
 }
 
@@ -53,10 +56,17 @@ func (o *Classify) Run(a *terminal.Terminal, text string) error {
 	if wrong := raw.Check(); wrong != nil {
 		return exit.Usagef("%w", wrong)
 	}
-	e := scenario.Explain(raw)
+	var rules *recovery.Policy
+	if o.Policy != "" {
+		var err error
+		if rules, err = loadRules(a, o.Policy); err != nil {
+			return err
+		}
+	}
+	e := scenario.ExplainBy(raw, rules)
 	by := e.Cause
 	if by == "" {
-		by = "nothing: no code, status, form or phrase is known"
+		by = "nothing: no code, status, pattern, form or phrase is known"
 	}
 	refused := "not known: it may have had its effect"
 	if e.Refused {

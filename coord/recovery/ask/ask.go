@@ -70,12 +70,12 @@ func Decode(text []byte) (*Question, error) {
 
 // Classified returns the history with everything in its failure that follows from the raw error.
 // What the question says of the failure stays.
-func (q *Question) Classified() *recovery.History {
+func (q *Question) Classified(p *recovery.Policy) *recovery.History {
 	h := q.History
 	if q.Error == nil {
 		return &h
 	}
-	f, known := &h.Failure, scenario.NewFailure(h.Effect, *q.Error, "")
+	f, known := &h.Failure, scenario.Relabel(scenario.NewFailure(h.Effect, *q.Error, ""), p)
 	f.Class, f.Code = known.Class, known.Code
 	if f.Effects == "" {
 		f.Effects = known.Effects
@@ -92,7 +92,7 @@ func (q *Question) Classified() *recovery.History {
 // Decide answers the question by the rules of a policy. It is pure. No strategy of another program
 // is asked: the ladder of the rule decides in its place, as for a task.
 func (q *Question) Decide(p *recovery.Policy) *Decision {
-	h, now := q.Classified(), q.History.StartedAt+q.ElapsedMS
+	h, now := q.Classified(p), q.History.StartedAt+q.ElapsedMS
 	chosen := recovery.Choose(h, p, now)
 	r := h.RungOf(chosen.Action, chosen.Rule, recovery.ResultDecided)
 	d := &Decision{

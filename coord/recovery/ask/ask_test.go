@@ -126,8 +126,8 @@ func TestRawError(t *testing.T) {
 		q, err := ask.Decode([]byte(c.question))
 		must(t, err)
 		d := q.Decide(recovery.Default())
-		if d.Failure.String() != c.want || string(q.Classified().Failure.Effects) != c.effects {
-			t.Errorf("%s: %s with effects %s", c.question, d.Failure, q.Classified().Failure.Effects)
+		if d.Failure.String() != c.want || string(q.Classified(recovery.Default()).Failure.Effects) != c.effects {
+			t.Errorf("%s: %s with effects %s", c.question, d.Failure, q.Classified(recovery.Default()).Failure.Effects)
 		}
 		if c.want == "capacity.rate_limited" && d.Action.WaitMS != 7000 {
 			t.Errorf("asked to wait 7000 ms, waits %d", d.Action.WaitMS)
@@ -218,7 +218,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		takes(t, schema, text)
 		first := encode(t, q.Decide(p))
-		q.History, q.Error = *q.Classified(), nil // class and code say it, too
+		q.History, q.Error = *q.Classified(recovery.Default()), nil // class and code say it, too
 		again, err := ask.Decode(encode(t, q))
 		if err != nil {
 			t.Fatalf("%s is decoded as %s, which is refused: %v", text, encode(t, q), err)

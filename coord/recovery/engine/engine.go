@@ -281,6 +281,7 @@ var errEndless = errors.New("engine: the policy does not end")
 
 // fail makes a failure the one to be answered.
 func (r *recoverer) fail(f *scenario.Failure) {
+	f = scenario.Relabel(f, r.Policy)
 	r.failure = f
 	r.h.Probe = ""
 	r.h.Failure = recovery.Failure{

@@ -3,6 +3,7 @@ package scenario
 import (
 	"strconv"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
@@ -50,7 +51,8 @@ func Classify(raw RawError) Label {
 // Explanation is a label with its reason.
 type Explanation struct {
 	Label Label `json:"label"`
-	// By is the step that decided: code, grpc, status, message, form or phrase; empty: none did.
+	// By is the step that decided: code, grpc, status, pattern, message, form or phrase; empty: none
+	// did.
 	By string `json:"by,omitzero"`
 	// Cause is what the step saw, in words for people.
 	Cause string `json:"cause,omitzero"`
@@ -58,21 +60,56 @@ type Explanation struct {
 	Refused bool `json:"refused,omitzero"`
 	// Version is that of the tables.
 	Version int64 `json:"version"`
+	// Policy is the digest of the policy whose pattern decided; empty: none did.
+	Policy entry.Digest `json:"policy,omitzero"`
 	// Change says what would change the label.
 	Change string `json:"change"`
 }
 
 // Explain classifies an error, and says why.
-func Explain(raw RawError) Explanation { return causes().explain(raw, "") }
+func Explain(raw RawError) Explanation { return ExplainBy(raw, nil) }
+
+// ExplainBy is [Explain] with the patterns of a policy; nil: without any.
+func ExplainBy(raw RawError, p *recovery.Policy) Explanation {
+	if p == nil {
+		return causes().explain(raw, "", nil)
+	}
+	e := causes().explain(raw, "", p.Patterns())
+	if e.By == byPattern {
+		e.Policy = p.Hash()
+	}
+	return e
+}
+
+// byPattern is the step of the patterns of a policy.
+const byPattern = "pattern"
+
+// Relabel is a failure as the patterns of a policy see it. A label that is not that of the classifier
+// was given by somebody who knew more, and stays.
+func Relabel(f *Failure, p *recovery.Policy) *Failure {
+	if len(p.Patterns()) == 0 || f.Label != Classify(f.Raw) {
+		return f
+	}
+	e := ExplainBy(f.Raw, p)
+	if e.By != byPattern {
+		return f
+	}
+	changed := *f
+	changed.Label = e.Label
+	if e.Refused && f.Effects == entry.EffectsUnknown {
+		changed.Effects, changed.ReplaySafety = entry.EffectsNone, entry.ReplaySafe
+	}
+	return &changed
+}
 
 // ClassifyLeaving is [Classify] without what was found in a data set: its messages of known shapes, and,
 // for aider_swe_bench, its own codes. Phrases, forms and refinements stay, which were made with the set
 // known, so that what it measures is an upper bound for data that the classifier does not know.
-func ClassifyLeaving(raw RawError, set string) Label { return causes().explain(raw, set).Label }
+func ClassifyLeaving(raw RawError, set string) Label { return causes().explain(raw, set, nil).Label }
 
 // ClassifyTyped is [ClassifyLeaving] as version 1 of the tables did it: without fixed forms and phrases.
 func ClassifyTyped(raw RawError, leaving string) Label {
-	e := causes().explain(raw, leaving)
+	e := causes().explain(raw, leaving, nil)
 	if e.By == "form" || e.By == "phrase" {
 		return byStatus(raw.HTTPStatus)
 	}
@@ -80,11 +117,12 @@ func ClassifyTyped(raw RawError, leaving string) Label {
 }
 
 // explain asks the steps in their order, without what was found in a data set.
-func (t *causeTables) explain(raw RawError, leaving string) Explanation {
+func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.Pattern) Explanation {
 	e := Explanation{Label: UnknownLabel(), Version: t.version}
 	var message Label
 	var shape string
 	message, shape, e.Refused = t.message(raw.Text, leaving)
+	own, ownCause, refused := patternIn(raw.Text, patterns)
 	form, formCause := t.formIn(raw.Text)
 	words, wordCause := t.phraseIn(raw.Text)
 	code := t.named(raw.ProviderCode)
@@ -98,7 +136,7 @@ func (t *causeTables) explain(raw RawError, leaving string) Explanation {
 	}{
 		{"code", "code " + raw.ProviderCode, code}, {"grpc", "gRPC code " + raw.GRPCCode, t.grpc.of(raw.GRPCCode)},
 		{"status", "HTTP status " + strconv.Itoa(raw.HTTPStatus), byStatus(raw.HTTPStatus)},
-		{"message", "message " + strconv.Quote(shape), message}, {"form", formCause, form}, {"phrase", wordCause, words},
+		{byPattern, ownCause, own}, {"message", "message " + strconv.Quote(shape), message}, {"form", formCause, form}, {"phrase", wordCause, words},
 	}
 	for _, s := range steps {
 		if s.label != UnknownLabel() {
@@ -106,6 +144,7 @@ func (t *causeTables) explain(raw RawError, leaving string) Explanation {
 			break
 		}
 	}
+	e.Refused = e.Refused || refused && e.By == byPattern
 	if e.By == "status" && refines(raw.HTTPStatus, words) {
 		e.Label, e.By, e.Cause = words, "phrase", e.Cause+" and "+wordCause
 	}
@@ -124,10 +163,11 @@ var changes = map[string]string{
 	"code":    "another code of the provider, framework or exception",
 	"grpc":    "a code of the provider or framework, which comes before the gRPC code",
 	"status":  "a code of the provider or framework, or a gRPC code: both come before the status",
-	"message": "a code or a status, which come before messages of a known shape",
-	"form":    "a code or a status, which come before what a text says",
-	"phrase":  "a code, a status, the name of an exception at the head of the text, or an exit code at its end: all come before phrases",
-	"":        "a code, a status, the name of an exception at the head of the text, or an exit code at its end",
+	byPattern: "a code or a status, which come before the patterns of the policy, or an earlier pattern",
+	"message": "a code or a status, which come before messages of a known shape, or a pattern of the policy",
+	"form":    "a code or a status, which come before what a text says, or a pattern of the policy",
+	"phrase":  "a code, a status, a pattern of the policy, the name of an exception at the head of the text, or an exit code at its end: all come before phrases",
+	"":        "a code, a status, a pattern of the policy, the name of an exception at the head of the text, or an exit code at its end",
 }
 
 // UnknownLabel is the place of an error of which nothing is known.

@@ -1,8 +1,11 @@
 package scenario
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+
+	"recoveryledger/coord/recovery"
 )
 
 // The forms in which runtimes, shells and clients write their errors into a text. Each is a fixed
@@ -161,18 +164,37 @@ func failsByForm(text string) bool {
 
 // phraseIn returns the label of the first phrase of the table that a text has.
 func (t *causeTables) phraseIn(text string) (label Label, cause string) {
-	lower := " " + strings.NewReplacer("_", " ", "-", " ", "\n", " ", "\t", " ").Replace(strings.ToLower(text)) + " "
+	lower := " " + plain(text) + " "
 	for i := range t.phrases {
-		p := &t.phrases[i]
-		rest, fits := lower, true
-		for _, part := range p.parts {
-			if _, rest, fits = strings.Cut(rest, part); !fits {
-				break
-			}
-		}
-		if fits {
+		if p := &t.phrases[i]; hasParts(lower, p.parts) {
 			return p.label, "phrase " + strconv.Quote(p.Words)
 		}
 	}
 	return UnknownLabel(), ""
+}
+
+// plain is a text in small letters, with spaces for what else separates words.
+func plain(text string) string {
+	return strings.NewReplacer("_", " ", "-", " ", "\n", " ", "\t", " ").Replace(strings.ToLower(text))
+}
+
+// hasParts reports whether a text has the parts in this order.
+func hasParts(text string, parts []string) bool {
+	for _, part := range parts {
+		var fits bool
+		if _, text, fits = strings.Cut(text, part); !fits {
+			return false
+		}
+	}
+	return true
+}
+
+// patternIn is the first pattern of a policy that a text fits.
+func patternIn(text string, patterns []recovery.Pattern) (label Label, cause string, refused bool) {
+	for i, p := range patterns {
+		if hasParts(plain(text), strings.Split(plain(p.Words), "*")) {
+			return labelOf(p.Failure), fmt.Sprintf("pattern %d of the policy, %q", i+1, p.Words), p.Refused
+		}
+	}
+	return UnknownLabel(), "", false
 }
