@@ -26,8 +26,18 @@ type BundlePage struct {
 // agent must know. The page is well-formed and answers the query, but the client believes
 // nothing in it. [bundle.Bundle.Check] gives the verdict, against what the agent has accepted.
 func (c *Client) Bundle(ctx context.Context, q api.BundleQuery) (*BundlePage, error) {
+	return c.bundle(ctx, q, false)
+}
+
+// BundleAnew is [Client.Bundle] over a new connection, past what caches keep: for a page that did
+// not verify, and that a carrier may have altered.
+func (c *Client) BundleAnew(ctx context.Context, q api.BundleQuery) (*BundlePage, error) {
+	return c.bundle(ctx, q, true)
+}
+
+func (c *Client) bundle(ctx context.Context, q api.BundleQuery, anew bool) (*BundlePage, error) {
 	path := q.URL()
-	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: bundle.MaxSize})
+	r, err := c.do(ctx, call{method: http.MethodGet, path: path, limit: bundle.MaxSize, anew: anew})
 	if err != nil {
 		return nil, err
 	}

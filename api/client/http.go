@@ -28,6 +28,7 @@ type call struct {
 	limit     int64  // bytes that the answer may have
 	answer    string // media type of the answer; empty: JSON
 	static    bool   // the answer is a file: it may have any media type but that of a page
+	anew      bool   // of another node if there is one, over a new connection, and not from a cache
 	least     uint64 // size of the log that the answer needs, where that is more than the accepted one
 }
 
@@ -138,6 +139,10 @@ func (c *Client) once(ctx context.Context, do call) (*reply, error) {
 
 // send returns an answer with a status of success, its body unread.
 func (c *Client) send(ctx context.Context, do call) (*http.Response, error) {
+	if do.anew {
+		c.server.Add(1)
+		c.cfg.HTTP.CloseIdleConnections()
+	}
 	base := c.url()
 	request, err := http.NewRequestWithContext(ctx, do.method, base+do.path, bytes.NewReader(do.body))
 	if err != nil {
@@ -152,6 +157,9 @@ func (c *Client) send(ctx context.Context, do call) (*http.Response, error) {
 	}
 	if do.method == http.MethodPost { // receipts hardly shrink, and compression costs the ledger time
 		request.Header.Set("Accept-Encoding", "identity")
+	}
+	if do.anew {
+		request.Header.Set("Cache-Control", "no-cache")
 	}
 	response, err := c.cfg.HTTP.Do(request)
 	if err != nil {

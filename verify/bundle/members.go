@@ -201,8 +201,9 @@ func agentOf(ref entry.Ref) entry.Principal {
 
 // judge is AGT-3 for one member of the agent.
 func (c *checking) judge(m *member) *RuleError {
+	proven := true // until something beside the rollback set and the entries of the member counts
 	refuse := func(rule string, cause error) *RuleError {
-		return &RuleError{Step: stepMembers, Rule: rule, What: string(m.Member.Exec), Cause: cause}
+		return &RuleError{Step: stepMembers, Rule: rule, What: string(m.Member.Exec), Cause: cause, Proven: proven && !errors.Is(cause, ErrMissing)}
 	}
 	e, err := c.execution(m.Member.Index)
 	switch {
@@ -219,7 +220,7 @@ func (c *checking) judge(m *member) *RuleError {
 	}
 	if restore := m.Member.Method == entry.MethodRestore; restore != (m.Member.Checkpoint != "") {
 		return refuse("SCO-4", fmt.Errorf("method %s with checkpoint %q", m.Member.Method, m.Member.Checkpoint))
-	} else if restore {
+	} else if proven = false; restore {
 		if err := c.restore(m); err != nil {
 			return refuse("SCO-2", err)
 		}

@@ -187,6 +187,10 @@ type RuleError struct {
 	// Heads are two signed heads that no proof reconciles: evidence to be kept
 	// and shown to others. If Cause is a [*verify.ForkError], they convict the ledger.
 	Heads []string
+	// Proven says that the signed rollback set and entries of the log refuse the member, whoever
+	// carried the bundle. Otherwise the bundle may lack an entry, or its steps, which nobody
+	// signs, may have been altered on the way.
+	Proven bool
 }
 
 // Error implements error. Whoever reads it has had something verified, and it

@@ -106,6 +106,9 @@ type Query struct {
 	Whole bool
 	// Absences says that the bundle must prove that it leaves nothing out.
 	Absences bool
+	// Anew says that the answer before did not verify. Who carried it may have altered it, so the
+	// question takes another connection, and no answer that a cache keeps.
+	Anew bool
 }
 
 // Hints are the server's word about bundles to fetch.

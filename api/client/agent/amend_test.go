@@ -36,7 +36,8 @@ func TestOverrideBeforeAmend(t *testing.T) {
 		return b.write("olga", mustDraft(t, b, coord.Order{Incident: incident, Act: entry.ActOverride, Reason: "stop"})).Index
 	}
 	amend := func(b *book, incident uint64) {
-		b.write("coordinator", mustDraft(t, b, coord.Order{Incident: incident, Act: entry.ActAmend, Reason: "go on"}))
+		b.write("coordinator", mustDraft(t, b, coord.Order{Incident: incident, Act: entry.ActEscalate, Reason: "does it go on?"}))
+		(&damage{b, nil, incident}).approve(t)
 	}
 	for name, c := range map[string]struct {
 		follows bool
@@ -94,6 +95,7 @@ func TestOverrideBeforeFirstContact(t *testing.T) {
 	b.write("olga", mustDraft(t, b, coord.Order{Incident: d.incident, Act: entry.ActOverride, Reason: "stop"}))
 	b.signal("source#aside")
 	b.coordinate()
+	d.approve(t)
 	worker := b.player("worker", bare)
 	worker.store = newMemory() // lost: what it says is that it does not know
 	shown := 0
@@ -198,6 +200,7 @@ func TestWithheldStaysWithheld(t *testing.T) {
 	d := amended(t)
 	d.signal("source#aside")
 	d.coordinate()
+	d.approve(t)
 	worker, writer := d.player(d.book, "worker", probing), d.player(d.book, "writer", probing)
 	d.ends(t, d.book, map[entry.Ref]entry.Result{"worker#draft": entry.Withheld, "worker#charge": entry.Withheld, "worker#later": entry.Withheld,
 		"writer#page": entry.Withheld, "worker#idle": entry.NotExecuted, "writer#idle": entry.NotExecuted}, worker, writer)
@@ -228,6 +231,7 @@ func TestLineOfWithheld(t *testing.T) {
 	d.did("worker#anew", entry.EffectReversible)
 	d.signal("worker#anew")
 	d.coordinate()
+	d.approve(t)
 	worker := d.player(d.book, "worker", probing)
 	d.ends(t, d.book, map[entry.Ref]entry.Result{"worker#anew": entry.Restored, "worker#slow": entry.Withheld, "worker#draft": entry.Withheld}, worker)
 	calls := worker.world.calls

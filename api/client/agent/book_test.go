@@ -225,6 +225,7 @@ type desk struct {
 	fault func(call string) error // before (name) and after (name with "!") each call; nil: none
 	hide  bool                    // the server keeps commands and bundles from the agent
 	forge func(*bundle.Bundle)    // changes bundles on their way
+	anew  int                     // how often a bundle was asked for anew
 }
 
 var errLost = errors.New("no answer")
@@ -255,6 +256,9 @@ func (d *desk) Commands(context.Context) (*agent.Hints, error) {
 func (d *desk) Bundle(_ context.Context, q agent.Query) (*bundle.Bundle, uint64, error) {
 	if err := d.at("bundle"); err != nil {
 		return nil, 0, err
+	}
+	if q.Anew {
+		d.anew++
 	}
 	if d.hide {
 		q.Incident = 0

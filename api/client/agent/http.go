@@ -56,7 +56,11 @@ func (s *Server) Commands(ctx context.Context) (*Hints, error) {
 
 // Bundle implements [Ledger].
 func (s *Server) Bundle(ctx context.Context, q Query) (*bundle.Bundle, uint64, error) {
-	page, err := s.Client.Bundle(ctx, api.BundleQuery{Incident: q.Incident, Agent: s.Agent, From: q.From, After: q.After, Whole: q.Whole, Absences: q.Absences})
+	get := s.Client.Bundle
+	if q.Anew {
+		get = s.Client.BundleAnew
+	}
+	page, err := get(ctx, api.BundleQuery{Incident: q.Incident, Agent: s.Agent, From: q.From, After: q.After, Whole: q.Whole, Absences: q.Absences})
 	if err != nil {
 		return nil, 0, refusalOf(err)
 	}

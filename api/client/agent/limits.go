@@ -31,7 +31,7 @@ const (
 	probesMax   = 5 // of one undertaking, before it is unknown
 	proofsMax   = 3 // bundles in a row whose proof of consistency fails, before that is a fork
 	distrustMax = 8 // bundles of an incident in a row that do not verify, before the next hint is waited for
-	missingMax  = 5 // bundles in a row that lack evidence for a member, before the member is refused
+	doubtsMax   = 5 // bundles in a row that a carrier may have altered, before their members are refused
 	refusalsMax = 8 // of one entry, before it is set aside until something changes that it may have rested on
 )
 

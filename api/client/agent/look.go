@@ -37,10 +37,10 @@ func (o *order) command(exec entry.Ref) *bundle.Command {
 // ask is a question for a bundle.
 type ask struct {
 	wait
-	after   uint64 // where the page before ended
-	whole   bool   // with all policies and keys
-	missing int    // times that the bundle lacked an entry that a member rests on
-	order   *order // of the pages so far
+	after  uint64 // where the page before ended
+	whole  bool   // with all policies and keys
+	doubts int    // times that a member would have been refused for what the log does not prove
+	order  *order // of the pages so far
 }
 
 // wantBundle asks for the bundle of an incident; 0 asks for news.
@@ -120,7 +120,7 @@ func (a *Agent) ask(ctx context.Context, now int64) (bool, int64, error) {
 
 func (a *Agent) fetch(ctx context.Context, incident uint64, q *ask, now int64) error {
 	page, next, err := a.cfg.Ledger.Bundle(ctx, Query{Incident: incident, Head: a.accepted.Head, From: a.size, After: q.after, Whole: q.whole && a.size > 0,
-		Absences: a.cfg.Absences})
+		Absences: a.cfg.Absences, Anew: q.doubts > 0 || q.tries > 0})
 	if err != nil {
 		if refusal, ok := errors.AsType[*entry.Refusal](err); ok && !temporary(refusal) {
 			delete(a.asks, incident) // it is hinted at again, if there is anything
@@ -242,22 +242,26 @@ func (a *Agent) takePage(q *ask, v *bundle.Verdict, now int64) error {
 	o.verdict, o.size, o.links, o.complete = *v, a.size, len(a.accepted.Links), q.after == 0
 	o.verdict.Next = bundle.Accepted{}
 	a.evidence(o, incident)
-	lacking := false
+	var doubt error // who carried the bundle may have altered it, or left something out
 	for i := range v.Commands {
 		c := &v.Commands[i]
-		lacking = lacking || c.Refused != nil && errors.Is(c.Refused, bundle.ErrMissing)
+		if c.Refused != nil && !c.Refused.Proven && doubt == nil {
+			doubt = c.Refused
+		}
 		if old := o.command(c.Exec); old != nil {
 			*old = *c // it came on another page too
 		} else {
 			o.commands = append(o.commands, *c)
 		}
 	}
-	lacking = q.after == 0 && o.keep(a.orders[incident]) || lacking
-	if lacking && q.missing < missingMax { // the carrier may have left it out
-		q.missing++
+	if q.after == 0 && o.keep(a.orders[incident]) {
+		doubt = bundle.ErrMissing
+	}
+	if doubt != nil && q.doubts < doubtsMax { // an outcome refused can hardly be taken back
+		q.doubts++
 		q.after, q.order = 0, nil
 		q.failed(now, 0)
-		a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: bundle.ErrMissing})
+		a.cfg.Tell(Event{Kind: EventRefused, Incident: incident, Err: doubt})
 		return nil
 	}
 	if q.after != 0 {

@@ -223,31 +223,41 @@ func TestFirstContact(t *testing.T) {
 	(&damage{b, nil, incident}).ends(t, b, restoredAll(), worker, writer)
 }
 
-// TestMissing: a member whose evidence somebody left out is asked for again, and
-// refused when it stays away.
-func TestMissing(t *testing.T) {
+// TestCarried: a member is asked for again if whoever carried the bundle has left evidence out, or
+// altered a step, which nobody signs; each time past what was given before. The member is refused
+// only if that goes on. Draft: AGT-9.
+func TestCarried(t *testing.T) {
 	d := newDamage(t)
-	for _, times := range []int{2, 100} {
-		b := d.clone()
-		worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
-		left := times
-		worker.desk.forge = func(v *bundle.Bundle) {
-			if v.Decision != 0 && left > 0 {
-				left--
-				b.dropSteps(v)
+	for name, change := range map[string]func(v *bundle.Bundle){
+		"left out": func(v *bundle.Bundle) { v.Steps = nil },
+		"altered": func(v *bundle.Bundle) {
+			for i := range v.Steps {
+				v.Steps[i].From++
+			}
+		},
+	} {
+		for times, want := range map[int]entry.Result{1: entry.Restored, 2: entry.Restored, 100: entry.Refused} {
+			b := d.clone()
+			worker, writer := d.player(b, "worker", probing), d.player(b, "writer", probing)
+			changed, asked := 0, 0
+			worker.desk.forge = func(v *bundle.Bundle) {
+				if v.Decision == 0 {
+					return
+				}
+				if asked++; changed < times {
+					changed++
+					change(v)
+				}
+			}
+			play(t, b, b.now+200_000, nil, worker, writer)
+			if got := b.results(d.incident)["worker#draft"]; got != want {
+				t.Errorf("%s %d times: %q, want %q; %v", name, times, got, want, b.refused)
+			}
+			if worker.desk.anew < min(times, 5) || times > 5 && changed < 6 {
+				t.Errorf("%s %d times: asked %d times, %d of them anew", name, times, asked, worker.desk.anew)
 			}
 		}
-		play(t, b, b.now+200_000, nil, worker, writer)
-		got := b.results(d.incident)["worker#draft"]
-		if want := map[int]entry.Result{2: entry.Restored, 100: entry.Refused}[times]; got != want {
-			t.Errorf("%d times: %q, want %q; %v", times, got, want, b.refused)
-		}
 	}
-}
-
-// dropSteps leaves the chain of some members out of a bundle.
-func (b *book) dropSteps(v *bundle.Bundle) {
-	v.Steps = nil
 }
 
 // TestHookResults: what a hook says becomes the outcome; nothing it says becomes

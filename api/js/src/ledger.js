@@ -39,8 +39,8 @@ const BETWEEN = "check the URL, and any proxy in between";
  * @typedef {{size: number, root: string, note: string}} Head a tree head that was believed; root in base64
  * @typedef {import("./verify/entry.js").Registered & {index: number}} Logged an entry that is proven to be in the log
  * @typedef {{size: number, news: number, commands: {incident: number, decision: number, changed: number}[]}} Hints
- * @typedef {{limit?: number, attempts?: number, stop?: AbortSignal, idle?: boolean, least?: number}} Asking limit: of the answer,
- *   in bytes; attempts: how often at most; stop: ends the request; idle: the process need not live for the answer; least: the answer is
+ * @typedef {{limit?: number, attempts?: number, stop?: AbortSignal, idle?: boolean, anew?: boolean, least?: number}} Asking limit: of the answer,
+ *   in bytes; attempts: how often at most; stop: ends the request; idle: the process need not live for the answer; anew: over a new connection, and not from a cache; least: the answer is
  *   from no smaller log than this, nor than the accepted one
  * @typedef {{data: Buffer, link: string}} Answer link: where the next page is
  */
@@ -67,6 +67,8 @@ export async function openHead(root, note) {
 export class Ledger {
   /** @type {http.Agent} */
   #connections;
+  /** @type {(keepAlive: boolean) => http.Agent} */
+  #connecting;
   /** @type {typeof http | typeof https} */
   #transport;
   /** @type {URL} */
@@ -97,9 +99,9 @@ export class Ledger {
     this.#at = at;
     this.#keep = keep;
     this.#transport = at.protocol === "https:" ? https : http;
-    this.#connections = at.protocol === "https:"
-      ? new https.Agent({ keepAlive: true, minVersion: "TLSv1.3", ...(tlsCA ? { ca: readFileSync(tlsCA) } : {}) })
-      : new http.Agent({ keepAlive: true });
+    const ca = tlsCA && at.protocol === "https:" ? readFileSync(tlsCA) : undefined;
+    this.#connecting = (keepAlive) => (at.protocol === "https:" ? new https.Agent({ keepAlive, minVersion: "TLSv1.3", ...(ca && { ca }) }) : new http.Agent({ keepAlive }));
+    this.#connections = this.#connecting(true);
   }
 
   // Requests
@@ -132,14 +134,15 @@ export class Ledger {
   }
 
   /** @param {string} method @param {string} path @param {string} body @param {Asking} asking @returns {Promise<Answer>} */
-  async #once(method, path, body, { limit = MAX_ANSWER, stop, idle, least = 0 }) {
+  async #once(method, path, body, { limit = MAX_ANSWER, stop, idle, least = 0, anew }) {
     const needed = Math.max(least, this.accepted?.size ?? 0);
     const what = `${method} ${this.url}${path}`;
     const { status, link, data, tooLong, size } = await new Promise((resolve, reject) => {
       /** @param {Error} why */
       const fail = (why) => reject(new Unreachable(`${what}: ${why.message || why.name}`, "see that the ledger runs at this URL", why));
       const request = this.#transport.request(this.#at.origin + this.#at.pathname.replace(/\/+$/, "") + path, {
-        method, agent: this.#connections, signal: stop, headers: { ...(body && { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }), ...(needed && { "Min-Log-Size": needed }) },
+        method, agent: anew ? this.#connecting(false) : this.#connections, signal: stop,
+        headers: { ...(body && { "Content-Type": "application/json", "Content-Length": Buffer.byteLength(body) }), ...(needed && { "Min-Log-Size": needed }), ...(anew && { "Cache-Control": "no-cache" }) },
       });
       const timer = setTimeout(() => request.destroy(new Error(`no whole answer within ${REQUEST_MS / 1000} s`)), REQUEST_MS);
       if (idle) timer.unref();
@@ -307,12 +310,13 @@ export class Ledger {
    * A page of a bundle as received, not believed; and where the next page begins, 0: nowhere.
    *
    * @param {string} agent @param {number} incident 0 asks for news @param {Record<string, number | boolean>} asked
+   * @param {boolean} [anew] over a new connection, past what caches keep
    * @returns {Promise<{data: Uint8Array, after: number}>}
    */
-  async bundle(agent, incident, asked) {
+  async bundle(agent, incident, asked, anew = false) {
     const some = Object.fromEntries(Object.entries(asked).filter(([, value]) => value));
     const path = incident ? `/v1/incidents/${incident}/bundle${query({ agent, ...some })}` : `/v1/agents/${encodeURIComponent(agent)}/news${query(some)}`;
-    const { data, link } = await this.request("GET", path, "", { limit: MAX_BUNDLE });
+    const { data, link } = await this.request("GET", path, "", { limit: MAX_BUNDLE, anew });
     const after = link ? new URLSearchParams(link.split("?")[1] ?? "").get("after") ?? "" : "0";
     if (link && !(/^\d{1,15}$/.test(after) && Number(after) > Number(asked["after"] ?? 0))) throw new Unproven("the pages of a bundle do not go on", BETWEEN);
     let end = data.length;

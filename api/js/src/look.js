@@ -4,7 +4,7 @@ import { Base, event } from "./base.js";
 import { Forked, LedgerError, Refused } from "./errors.js";
 import { openHead } from "./ledger.js";
 import { check, forkOf, ruleOf } from "./verdict.js";
-import { DISTRUST_MAX, MISSING_MAX, Order, Pause, PAUSE_MIN, PROOFS_MAX, Unseen } from "./work.js";
+import { DISTRUST_MAX, DOUBTS_MAX, Order, Pause, PAUSE_MIN, PROOFS_MAX, Unseen } from "./work.js";
 import { base64 } from "./verify/bytes.js";
 import { refOf } from "./verify/entry.js";
 import { RuleError } from "./verify/errors.js";
@@ -110,7 +110,7 @@ export class Looker extends Base {
     const { ledger, agent, absences } = this.cfg;
     let got;
     try {
-      got = await ledger.bundle(agent, incident, { from: this.size, after: q.after, whole: q.whole && this.size > 0, absences: absences && incident > 0 });
+      got = await ledger.bundle(agent, incident, { from: this.size, after: q.after, whole: q.whole && this.size > 0, absences: absences && incident > 0 }, q.doubts > 0 || q.pause.tries > 0);
     } catch (why) {
       if (!(why instanceof Refused) || why.temporary) return this.postpone(q.pause, incident, why, now);
       this.asks.delete(incident); // it is hinted at again, if there is anything
@@ -191,13 +191,13 @@ export class Looker extends Base {
     Object.assign(o, { epoch: v.epoch, expires_at: v.expires_at, deadline_at: v.deadline_at, size: this.size, links: this.accepted.links.length, complete: !q.after });
     this.#evidence(o, v);
     for (const c of v.commands) o.commands = [...o.commands.filter((old) => old.exec !== c.exec), c];
-    const lacking = (!q.after && this.#kept(o, incident)) || v.commands.some((c) => c.lacking);
-    if (lacking && q.missing < MISSING_MAX) { // who carried it may have left it out
-      q.missing++;
+    const doubtful = (!q.after && this.#kept(o, incident)) || v.commands.some((c) => c.doubtful);
+    if (doubtful && q.doubts < DOUBTS_MAX) { // who carried it may have altered it, or left something out
+      q.doubts++;
       q.after = 0;
       q.order = null;
       q.pause.failed(now);
-      this.cfg.tell(event("refused", { incident, text: "the bundle lacks evidence" }));
+      this.cfg.tell(event("refused", { incident, text: "the bundle does not prove a member" }));
       return;
     }
     if (q.after) return;

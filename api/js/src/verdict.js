@@ -7,10 +7,11 @@ import { FormatError, ForkError, RuleError } from "./verify/errors.js";
 /**
  * What an agent is to do about one of its executions. `line`: the workflow of its line, empty: all of
  * the agent; `result`: its outcome in the log, and `outcome` the index of that; `refused`: why it is
- * refused, as step and rule; `lacking`: it is refused for want of evidence alone.
+ * refused, as step and rule; `doubtful`: it is refused, and who carried the bundle may be
+ * the cause.
  *
  * @typedef {{exec: string, index: number, method: string, checkpoint: string, digest: string, effect: string, wid: string, line: string,
- *   standing: string[], released: boolean, result: string, outcome: number, refused: string, lacking: boolean}} Command
+ *   standing: string[], released: boolean, result: string, outcome: number, refused: string, doubtful: boolean}} Command
  * @typedef {import("./verify/bundle.js").Accepted} Accepted
  */
 
@@ -65,7 +66,7 @@ function commandOf(c) {
   const known = refused ? { effect: "", wid: "", line: "", digest: "", standing: [] } : { effect: c.effect, wid: c.wid, line: c.line, digest: c.digest ?? "", standing: c.standing };
   return {
     exec: c.exec, index: Number(c.index), method: c.method, checkpoint: c.checkpoint ?? "", ...known, released: !refused && c.released,
-    result: c.result ?? "", outcome: Number(c.outcome ?? 0), refused, lacking: c.refused?.missing ?? false,
+    result: c.result ?? "", outcome: Number(c.outcome ?? 0), refused, doubtful: c.refused !== undefined && !c.proven,
   };
 }
 

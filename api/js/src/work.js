@@ -48,7 +48,7 @@ export const KEYS_MAX = 64;
 export const PROBES_MAX = 5;
 const REFUSALS_MAX = 8;
 export const DISTRUST_MAX = 8;
-export const MISSING_MAX = 5;
+export const DOUBTS_MAX = 5;
 export const PROOFS_MAX = 3;
 export const PAUSE_MIN = 500;
 const PAUSE_MAX = 60_000;
@@ -233,7 +233,7 @@ export class Ask {
   pause = new Pause();
   after = 0;
   whole = false;
-  missing = 0;
+  doubts = 0;
   /** @type {Order | null} */
   order = null;
 }

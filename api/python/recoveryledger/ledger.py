@@ -71,14 +71,16 @@ class Ledger:
 
     # Requests
 
-    def request(self, method: str, path: str, body: bytes = b"", *, limit: int = MAX_ANSWER, attempts: int = ATTEMPTS, least: int = 0) -> tuple[bytes, str]:
+    def request(self, method: str, path: str, body: bytes = b"", *, limit: int = MAX_ANSWER, attempts: int = ATTEMPTS, least: int = 0,
+                anew: bool = False) -> tuple[bytes, str]:
         """The body of an answer, and where the next page is. Repeats what a repetition can help.
 
-        The answer is from no log smaller than `least`, nor than the accepted one.
+        The answer is from no log smaller than `least`, nor than the accepted one. `anew` asks over a new
+        connection, past what caches keep.
         """
         for attempt in range(1, attempts + 1):
             try:
-                return self._once(method, path, body, limit, least)
+                return self._once(method, path, body, limit, (least, anew))
             except Unreachable:
                 if attempt == attempts:
                     raise
@@ -120,9 +122,12 @@ class Ledger:
             except OSError:
                 pass  # it has ended by itself
 
-    def _once(self, method: str, path: str, body: bytes, limit: int, least: int) -> tuple[bytes, str]:
-        connection = self._connection()
+    def _once(self, method: str, path: str, body: bytes, limit: int, wants: tuple[int, bool]) -> tuple[bytes, str]:
+        connection, (least, anew) = self._connection(), wants
         headers = {"Content-Type": "application/json"} if body else {}
+        if anew:
+            connection.close()  # the request opens it again
+            headers["Cache-Control"] = "no-cache"
         least = max(least, self.accepted.size if self.accepted else 0)
         if least:
             headers["Min-Log-Size"] = str(least)
@@ -286,15 +291,18 @@ class Ledger:
             raise Unproven("a decision has not the form of one", "check the URL, and any proxy in between") from None
         return decision
 
-    def bundle(self, agent: str, incident: int, **query: object) -> tuple[bytes, int]:
-        """A page of a bundle as received, not believed; and where the next page begins, 0: nowhere."""
+    def bundle(self, agent: str, incident: int, *, anew: bool = False, **query: object) -> tuple[bytes, int]:
+        """A page of a bundle as received, not believed; and where the next page begins, 0: nowhere.
+
+        `anew` asks over a new connection, past what caches keep.
+        """
         name = urllib.parse.quote(agent, safe="")
         asked = {n: v for n, v in query.items() if v}
         if incident:
             path = f"/v1/incidents/{incident}/bundle" + _query({"agent": agent, **asked})
         else:
             path = f"/v1/agents/{name}/news" + _query(asked)
-        data, link = self.request("GET", path, limit=MAX_BUNDLE)
+        data, link = self.request("GET", path, limit=MAX_BUNDLE, anew=anew)
         after = urllib.parse.parse_qs(urllib.parse.urlsplit(link).query).get("after", ["0"])[0]
         before = query.get("after") or 0
         if link and not (after.isdigit() and int(after) > int(str(before))):

@@ -12,7 +12,7 @@ from .verify.strict import Broken, Forks, canonical
 from .verify.strict import Refused as Malformed
 from .verify.tree import check_consistency, hash_leaf, text, tree_head
 from .verify.verdict import Verdict, check
-from .work import DISTRUST_MAX, MISSING_MAX, NOTED, PAUSE_MIN, PROOFS_MAX, Ask, Order, Pause, Unseen
+from .work import DISTRUST_MAX, DOUBTS_MAX, NOTED, PAUSE_MIN, PROOFS_MAX, Ask, Order, Pause, Unseen
 
 LOOK_MS = 30_000
 PAGE = 64  # entries of the log at a time
@@ -85,7 +85,8 @@ class Looker(Base):
         return False, wake
 
     def _fetch(self, incident: int, q: Ask, now: int) -> None:
-        query = {"from": self.size, "after": q.after, "whole": q.whole and self.size > 0, "absences": self.cfg.absences and incident > 0}
+        query = {"from": self.size, "after": q.after, "whole": q.whole and self.size > 0, "absences": self.cfg.absences and incident > 0,
+                 "anew": q.doubts > 0 or q.pause.tries > 0}
         try:
             data, after = self.cfg.ledger.bundle(self.cfg.agent, incident, **query)
         except Refused as why:
@@ -164,12 +165,12 @@ class Looker(Base):
         self._evidence(o, v)
         for c in v.commands:
             o.commands = [old for old in o.commands if old.exec != c.exec] + [c]
-        lacking = q.after == 0 and self._kept(o, incident) or any(c.lacking for c in v.commands)
-        if lacking and q.missing < MISSING_MAX:  # who carried it may have left it out
-            q.missing += 1
+        doubtful = q.after == 0 and self._kept(o, incident) or any(c.doubtful for c in v.commands)
+        if doubtful and q.doubts < DOUBTS_MAX:  # who carried it may have altered it, or left something out
+            q.doubts += 1
             q.after, q.order = 0, None
             q.pause.failed(now)
-            self.cfg.tell(Event("refused", incident, text="the bundle lacks evidence"))
+            self.cfg.tell(Event("refused", incident, text="the bundle does not prove a member"))
             return
         if q.after:
             return

@@ -20,7 +20,7 @@ DRAIN, RESTORE, COMPENSATE, CANCEL, PROBE = "drain", "restore", "compensate", "c
 
 # Bounds on repetitions, as in api/client/agent/limits.go. Pauses are in milliseconds.
 ATTEMPTS, CRASH_FACTOR, KEYS_LOST, KEYS_MAX, PROBES_MAX = 3, 4, 32, 64, 5
-REFUSALS_MAX, DISTRUST_MAX, MISSING_MAX, PROOFS_MAX = 8, 8, 5, 3
+REFUSALS_MAX, DISTRUST_MAX, DOUBTS_MAX, PROOFS_MAX = 8, 8, 5, 3
 PAUSE_MIN, PAUSE_MAX, ASIDE_MAX, LEAST_MAX = 500, 60_000, 600_000, 3_600_000
 
 
@@ -208,7 +208,7 @@ class Ask:
     pause: Pause = field(default_factory=Pause)
     after: int = 0
     whole: bool = False
-    missing: int = 0
+    doubts: int = 0
     order: Order | None = None
 
 

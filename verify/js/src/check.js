@@ -22,7 +22,7 @@ import { parseQuorum } from "./witness.js";
  * @typedef {{first: Registered, started: Registered | null, final: Registered | null, name: string}} Execution
  * @typedef {import("./bundle.js").Step & {state: string, broken: RuleError | null, direct: boolean}} Chained
  * @typedef {Member & {effect: string, wid: string, line: string, released: boolean, waits: string[], digest?: string, chain: import("./bundle.js").Step[],
- *   standing: string[], result?: string, outcome?: Uint, refused?: RuleError}} Command line: the workflow of its line, "" for all of the agent
+ *   standing: string[], result?: string, outcome?: Uint, refused?: RuleError, proven?: boolean}} Command proven: whoever carried the bundle; line: the workflow of its line, "" for all of the agent
  * @typedef {{head: string, entries: Registered[], decided?: Registered, whole: boolean}} Evidence what the head of the bundle proves, "" and nothing
  *   where it proves nothing; the decision; whether the bundle brings the proof that nothing is left out
  * @typedef {{next: Accepted, evidence: Evidence, confirmed: boolean, error?: RuleError, incident?: number, decision?: {index: Uint, leaf_hash: string}, act?: string,
@@ -124,6 +124,8 @@ class Check {
     this.steps = new Map();
     /** @type {Map<string, RuleError>} */
     this.refused = new Map();
+    /** @type {Set<string>} members that the rollback set and entries of the log refuse, whoever carried the bundle */
+    this.certain = new Set();
     /** @type {Map<string, Registered>} checkpoint of a member with restore */
     this.points = new Map();
     /** @type {Map<string, Execution>} */
@@ -647,6 +649,7 @@ class Check {
       } catch (error) {
         if (!(error instanceof RuleError)) throw error;
         this.refused.set(m.exec, error);
+        if (error.missing) this.certain.delete(m.exec);
       }
     }
     for (const m of own) this.judgeOnce(m, own);
@@ -695,12 +698,14 @@ class Check {
 
   /** @param {Member} m */
   judge(m) {
+    this.certain.add(m.exec); // until something beside the rollback set and its own entries counts
     const x = this.execution(m.index, "");
     const hold = (/** @type {any} */ holds, /** @type {string} */ rule, /** @type {string} */ why) => need(holds, "AGT-3", rule, `${m.exec}: ${why}`);
     hold(x.first.leafHash === m.leaf_hash && x.name === m.exec, "", "not its first entry");
     this.of.set(m.exec, x);
     const { effect } = x.first.body;
     const final = x.final?.body.progress;
+    if (m.method === "none" && effect !== "none") shown(x.final, "AGT-3", "SCO-4", `the final entry of ${m.exec}`);
     const suits = /** @type {Record<string, boolean>} */ ({
       none: effect === "none" || final === "failed" || final === "cancelled",
       cancel: !["started", "confirmed"].includes((x.started ?? x.first).body.progress),
@@ -710,6 +715,7 @@ class Check {
     });
     hold(Object.hasOwn(suits, m.method) && suits[m.method], "SCO-4", `${m.method} does not suit its effect and progress`);
     hold((m.method === "restore") === (m.checkpoint !== undefined), "SCO-4", "a checkpoint goes with restore");
+    this.certain.delete(m.exec);
     if (m.method === "restore") this.restore(m, x);
     const step = this.steps.get(m.index);
     shown(step, "AGT-3", "", `the chain of ${m.exec}`);
@@ -898,7 +904,7 @@ class Check {
     const c = { ...member, effect: x?.first.body.effect ?? "", wid: x?.first.body.wid ?? "", line: x ? this.lineOf(x.first.body) : "", released: false, waits: [], chain: this.led(member.index), standing: [] };
     if (outcome) Object.assign(c, { result: this.result(member.exec), outcome: outcome.index });
     const refused = this.refused.get(member.exec);
-    if (refused || !x) return { ...c, ...(refused ? { refused } : {}) };
+    if (refused || !x) return { ...c, ...(refused ? { refused, proven: this.certain.has(member.exec) } : {}) };
     const mates = own.filter((o) => {
       const y = this.of.get(o.exec);
       return o !== member && y && this.sameLine(y.first.body, x.first.body);

@@ -18,7 +18,7 @@ class Check(Decision):
     of: dict[str, Execution]
     steps: dict[int, dict[str, Json]]
     asked: set[str]
-    lacking: set[str]  # of the refused, those that lack evidence
+    certain: set[str]  # those that the rollback set and entries of the log refuse, whoever carried the bundle
 
     def run(self) -> dict[str, Json]:
         need(self.accepted["agent"] in ("", self.b["agent"]), "AGT-3")
@@ -103,7 +103,7 @@ class Check(Decision):
     def members(self) -> list[dict[str, Json]]:
         self.judge_steps()
         own = [m for m in self.b["members"] if m["member"]["agent"] == self.b["agent"]]
-        self.refused, self.points, self.of, self.lacking = {}, {}, {}, set()
+        self.refused, self.points, self.of, self.certain = {}, {}, {}, set()
         for m in own:
             name = m["member"]["exec"]
             need(name.split("#")[0] == self.b["agent"], "AGT-3")
@@ -112,7 +112,7 @@ class Check(Decision):
             except Broken as why:
                 self.refused[name] = str(why)
                 if isinstance(why, Missing):
-                    self.lacking.add(name)
+                    self.certain.discard(name)
         for m in own:
             self.judge_once(m["member"], own)
         if not self.d.get("approvals"):
@@ -141,6 +141,7 @@ class Check(Decision):
         return a["iss"] == b["iss"] and (a["wid"] == b["wid"] or self.chain.agents[a["iss"]]["span"] == "agent")
 
     def judge(self, m: dict[str, Json]) -> None:
+        self.certain.add(m["exec"])  # until something else counts
         x = self.execution(m["index"], "AGT-3")
         need(text(x.first.hash) == m["leaf_hash"] and x.name == m["exec"], "AGT-3")
         self.of[m["exec"]] = x
@@ -148,11 +149,14 @@ class Check(Decision):
         suits = {"none": True, "cancel": True, "restore": effect == "reversible", "compensate": effect == "compensable",
                  "residual": effect in ("reversible", "irrevocable", "undeclared")}
         need(suits.get(method, False), "AGT-3", "SCO-4")
+        if method == "none" and effect != "none":
+            found(x.final, "AGT-3", "SCO-4")
         if method == "none":
             need(effect == "none" or x.outcome() in ("failed", "cancelled"), "AGT-3", "SCO-4")
         if method == "cancel":
             need((x.started or x.first).body["progress"] not in ("started", "confirmed"), "AGT-3", "SCO-4")
         need((method == "restore") == ("checkpoint" in m), "AGT-3", "SCO-4")
+        self.certain.remove(m["exec"])
         if method == "restore":
             self.restore(m, x)
         step = found(self.steps.get(m["index"]), "AGT-3")

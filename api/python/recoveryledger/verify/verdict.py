@@ -29,7 +29,7 @@ class Command:
     result: str = ""  # its outcome in the log
     outcome: int = 0  # index of that
     refused: str = ""  # why it is refused: step and rule
-    lacking: bool = False  # it is refused for want of evidence alone
+    doubtful: bool = False  # it is refused, and who carried the bundle may be the cause
 
 
 @dataclass
@@ -106,7 +106,7 @@ def _command(c: Check, member: dict[str, Json], told: dict[str, Json]) -> Comman
     if name in c.results:
         command.result, command.outcome = c.result(name) or "", c.results[name].index
     if name in c.refused:
-        command.refused, command.lacking, command.released = c.refused[name], name in c.lacking, False
+        command.refused, command.doubtful, command.released = c.refused[name], name not in c.certain, False
     elif name in c.of:
         body = c.of[name].body
         command.effect, command.wid = body["effect"], body["wid"]
