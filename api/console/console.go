@@ -265,14 +265,24 @@ func (k *Console) bar() []Section {
 	return all
 }
 
+// errorPage says why there is no other page.
+type errorPage struct {
+	*entry.Refusal
+	Meaning string // of the problem, as arl explain says
+	Request string // id of the request; empty: it has none
+}
+
 // failed is the page that says why there is no other, and its status.
 func failed(err error) (*page, int) {
 	var refusal *entry.Refusal
 	if !errors.As(err, &refusal) {
 		refusal = entry.Refuse(entry.NotReady, "", "%s", err)
 	}
-	status := statusOf(refusal.Problem)
-	return &page{name: "error", Title: http.StatusText(status), Command: "arl explain " + string(refusal.Problem), Body: refusal}, status
+	status, body := statusOf(refusal.Problem), &errorPage{Refusal: refusal}
+	if meaning, known := api.Explain(string(refusal.Problem)); known {
+		body.Meaning = meaning.Text
+	}
+	return &page{name: "error", Title: http.StatusText(status), Command: "arl explain " + string(refusal.Problem), Body: body}, status
 }
 
 // download sends a file, or the page that says why there is none.
@@ -304,6 +314,9 @@ func (k *Console) answer(w http.ResponseWriter, q *http.Request, show func(*Cons
 // write sends a page.
 func (k *Console) write(w http.ResponseWriter, status int, p *page) {
 	p.Origin, p.Derived, p.bar, p.Room = k.cfg.Origin, k.cfg.Derived, k.bar(), k.cfg.Room != nil
+	if body, is := p.Body.(*errorPage); is {
+		body.Request = w.Header().Get(api.HeaderRequestID)
+	}
 	if p.At == (Standing{}) {
 		p.At = k.cfg.Source.Standing()
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"recoveryledger/api"
 	"recoveryledger/api/console"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -157,6 +158,19 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %d, want %d: %s", path, status, want, body)
 		}
 		webpage.Check(t, path, body)
+		problem := map[int]string{400: "malformed", 404: "not-found"}[want]
+		meaning, _ := api.Explain(problem)
+		for _, text := range []string{"<dd>" + problem + "</dd>", "<dt>Field</dt>", "arl explain " + problem, meaning.Text} {
+			if path != "/nothing" && !strings.Contains(html.UnescapeString(body), text) {
+				t.Errorf("%s does not say %q: %s", path, text, body)
+			}
+		}
+	}
+	named := httptest.NewRecorder()
+	named.Header().Set(api.HeaderRequestID, "request-7") // as a ledger gives each request one
+	c.ServeHTTP(named, httptest.NewRequest(http.MethodGet, "/incidents/1", http.NoBody))
+	if !strings.Contains(named.Body.String(), "<dd>request-7</dd>") {
+		t.Errorf("no id of the request: %s", named.Body)
 	}
 	w := httptest.NewRecorder()
 	c.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/incidents", http.NoBody))
