@@ -34,7 +34,7 @@ func (s *State) Frozen() *State {
 	c.executions = s.executions.frozen()
 	c.checkpoints = checkpoints{s.checkpoints.names.Frozen(), s.checkpoints.digests.Clone()}
 	c.runs = runs{s.runs.names.Frozen(), slices.Clone(s.runs.list)}
-	c.tasks = s.tasks.frozen()
+	c.tasks, c.rollouts = s.tasks.frozen(), s.rollouts.Clone()
 	c.signals = slices.Clone(s.signals)
 	c.incidents = make([]*incident, len(s.incidents))
 	for i, inc := range s.incidents {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/coord/sound"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
@@ -46,12 +47,12 @@ func TestPolicyThatNobodyCanKeep(t *testing.T) {
 	}
 	p := Genesis(origin)
 	p.Windows.IatMS, p.Windows.DeadlineMaxMS = 1000, 1000
-	if refusal := CheckPolicy(p); refusal != nil {
+	if refusal := sound.Policy(p); refusal != nil {
 		t.Errorf("at the limit: %v", refusal)
 	}
 }
 
-// TestShortestDeadline authorizes with the shortest deadline that CheckPolicy
+// TestShortestDeadline authorizes with the shortest deadline that sound.Policy
 // lets pass, at any part of a second.
 // Draft: INC-7b.
 func TestShortestDeadline(t *testing.T) {
@@ -82,7 +83,7 @@ func TestTheEmergencyGroupStandsApart(t *testing.T) {
 	} {
 		p := Genesis(origin)
 		p.Witnesses = text
-		refusal := CheckPolicy(p)
+		refusal := sound.Policy(p)
 		if (refusal == nil) != good || !good && (refusal.Field != "witnesses" || !strings.Contains(refusal.Detail, `"anna" of group emergency`)) {
 			t.Errorf("%s%v", text, refusal)
 		}

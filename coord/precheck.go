@@ -1,12 +1,13 @@
 package coord
 
 import (
+	"recoveryledger/coord/sound"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
 )
 
 // Precheck checks the rules that need no order, against a committed chain of the log of that
-// origin: REG-3 to REG-5, and a policy by [CheckPolicy]. It marks an entry whose signature is good,
+// origin: REG-3 to REG-5, and a policy by [sound.Policy]. It marks an entry whose signature is good,
 // so that [State.Admit] need not check the signature again. Else Precheck refuses only what the
 // order would refuse too, with the same answer. It leaves an unknown key to the order, because the
 // entry that enrols the key may be on its way. It leaves the rights of the signer of a policy or an
@@ -16,7 +17,7 @@ func Precheck(chain *verify.Chain, origin string, check SignatureCheck, e *entry
 		return err
 	}
 	if policy, ok := e.Body.(*entry.Policy); ok {
-		if refusal := CheckPolicy(policy); refusal != nil {
+		if refusal := sound.Policy(policy); refusal != nil {
 			return refusal
 		}
 	}

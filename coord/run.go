@@ -25,6 +25,9 @@ type runState struct {
 // configOf returns the digest of the members that open and close of a run must share.
 func configOf(r *entry.Run) (d digest) {
 	text := string(r.Wid) + "|" + string(r.ConfigDigest) + "|" + string(r.ScenarioDigest) + "|" + strconv.FormatInt(r.Seed, 10) + "|" + r.Engine
+	if r.PolicyDigest != "" || r.BaselineDigest != "" {
+		text += "|" + string(r.PolicyDigest) + "|" + string(r.BaselineDigest)
+	}
 	sum := sha256.Sum256([]byte(text))
 	copy(d[1:], sum[:])
 	return d
@@ -45,7 +48,7 @@ func (s *State) admitRun(r *entry.Run) error {
 	case s.runs.list[number].closed:
 		return conflict("op", "%s is closed already", r.Run)
 	case s.runs.list[number].config != configOf(r):
-		return conflict("op", "wid, config_digest, scenario_digest, seed or engine differs from the entry that opened %s", r.Run)
+		return conflict("op", "wid, a digest, seed or engine differs from the entry that opened %s", r.Run)
 	}
 	return nil
 }
@@ -54,6 +57,9 @@ func (s *State) admitRun(r *entry.Run) error {
 // that of its first case, so that REG-2 refuses a second one. Outside of a run, a principal that is
 // merely an agent writes only of its own work.
 func (s *State) admitAttempt(a *entry.Attempt, signerRoles []entry.Role) error {
+	if err := s.rollouts.AdmitAttempt(a); err != nil {
+		return err
+	}
 	if a.Run == "" {
 		if a.Agent == a.Iss || slices.Contains(signerRoles, entry.RoleEngine) || slices.Contains(signerRoles, entry.RoleCoordinator) {
 			return nil
@@ -75,6 +81,7 @@ func (s *State) admitAttempt(a *entry.Attempt, signerRoles []entry.Role) error {
 }
 
 func (s *State) applyRun(r *entry.Run, issuer uint32) {
+	s.rollouts.ApplyRun(r)
 	number, added := s.runs.names.Add(localKey(make([]byte, 0, localKeyMax), issuer, r.Run))
 	if added {
 		s.runs.list = append(s.runs.list, runState{config: configOf(r)})

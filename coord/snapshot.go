@@ -42,6 +42,7 @@ var ErrSnapshot = errors.New("coord: not a snapshot of this ledger's state")
 //	signals, incidents, cooldowns: see snapshotIncidents
 //	runs: engine, id, digest of its configuration, closed · attempts: run, case
 //	entries that the newest index entry covers
+//	rollouts: the one under way, those that ended, newest reports
 func (s *State) Snapshot(w io.Writer) error {
 	c := codec.NewWriter(w)
 	s.snapshot(c)
@@ -101,6 +102,7 @@ func (s *State) snapshot(c *codec.Codec) {
 	}
 	s.snapshotRuns(c)
 	codec.Number(c, &s.indexed, max(1, s.size))
+	s.rollouts.Snapshot(c, s.size)
 }
 
 func (s *State) writeChain(c *codec.Codec) {

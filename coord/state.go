@@ -26,6 +26,7 @@ import (
 	"slices"
 
 	"recoveryledger/coord/compact"
+	"recoveryledger/coord/rollout"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -59,6 +60,7 @@ type State struct {
 	checkpoints checkpoints
 	runs        runs
 	tasks       tasks
+	rollouts    rollout.Fold
 	indexed     uint64 // entries that the newest index entry covers; 0: there is none
 
 	signals   []signal              // by index
@@ -127,8 +129,15 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 		return err
 	}
 	switch body := e.Body.(type) { // REG-8, REG-9
-	case *entry.Policy, *entry.Agent:
+	case *entry.Policy:
+		if err := s.chain.Admit(e, index); err != nil {
+			return err
+		}
+		return s.rollouts.AdmitPolicy(body, s.law())
+	case *entry.Agent:
 		return s.chain.Admit(e, index)
+	case *entry.Rollout:
+		return s.rollouts.Admit(body, signer.Roles, s.law(), at)
 	case *entry.Execution:
 		return s.admitExecution(body, at)
 	case *entry.Checkpoint:
@@ -153,6 +162,17 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 		return s.admitRecord(body, signer.Roles, at)
 	}
 	return conflict("", "%s entries are not accepted by this version", e.Kind)
+}
+
+// Rollouts returns the state of rollouts. It is valid until the state changes. Do not change it.
+func (s *State) Rollouts() *rollout.Fold { return &s.rollouts }
+
+// law returns what rollouts need of the policy in force.
+func (s *State) law() (l rollout.Law) {
+	if p, _ := s.chain.Policy(); p != nil {
+		l = rollout.Law{Recovery: p.Recovery, Approve: p.Quorum.Approve}
+	}
+	return l
 }
 
 // checkAudience checks REG-3.
@@ -204,8 +224,13 @@ func (s *State) Apply(e *entry.Entry, index uint64, at int64) {
 
 func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64) {
 	switch body := e.Body.(type) {
-	case *entry.Policy, *entry.Agent:
+	case *entry.Policy:
 		s.applyLink(e, index, at)
+		s.rollouts.ApplyPolicy(body, index, at)
+	case *entry.Agent:
+		s.applyLink(e, index, at)
+	case *entry.Rollout:
+		s.rollouts.Apply(body, index, at)
 	case *entry.Execution:
 		s.applyExecution(body, issuer, index, at)
 	case *entry.Checkpoint:
@@ -222,6 +247,8 @@ func (s *State) applyBody(e *entry.Entry, issuer uint32, index uint64, at int64)
 		s.applyRecord(body, issuer, index, at)
 	case *entry.Run:
 		s.applyRun(body, issuer)
+	case *entry.Attempt:
+		s.rollouts.Observe(body)
 	case *entry.LogIndex:
 		s.indexed = body.Size
 	case *entry.Task:

@@ -296,8 +296,20 @@ func rolesFor(body entry.Body) []entry.Role {
 		return []entry.Role{entry.RoleEngine, entry.RoleCoordinator, entry.RoleAgent}
 	case *entry.LogIndex:
 		return []entry.Role{entry.RoleCoordinator}
+	case *entry.Rollout:
+		return rolesForRollout(b.Op)
 	}
 	return nil
+}
+
+func rolesForRollout(op entry.RolloutOp) []entry.Role {
+	switch op {
+	case entry.RolloutWaive:
+		return []entry.Role{entry.RoleApprover}
+	case entry.RolloutAbort:
+		return []entry.Role{entry.RoleOperator, entry.RoleApprover, entry.RoleCoordinator}
+	}
+	return []entry.Role{entry.RoleOperator}
 }
 
 func rolesForSignal(standing entry.Standing) []entry.Role {
@@ -350,6 +362,8 @@ func rightsSubject(body entry.Body) string {
 		return kind + " with result " + string(b.Result)
 	case *entry.Task:
 		return kind + " with op " + b.Op
+	case *entry.Rollout:
+		return kind + " with op " + string(b.Op)
 	}
 	return kind
 }

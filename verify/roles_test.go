@@ -51,6 +51,10 @@ task fail                coordinator
 task interrupt           coordinator
 attempt                  agent coordinator engine
 run                      engine
+rollout start            operator
+rollout advance          operator
+rollout waive            approver
+rollout abort            operator approver coordinator
 index                    coordinator
 policy                   authority
 agent enrol agent        enroller authority
@@ -101,6 +105,8 @@ func bodyOf(t *testing.T, l *testlog.Log, act string, by, about testlog.Key) ent
 		return &entry.Run{Header: h}
 	case entry.KindIndex:
 		return &entry.LogIndex{Header: h}
+	case entry.KindRollout:
+		return &entry.Rollout{Header: h, Op: entry.RolloutOp(what)}
 	}
 	t.Fatalf("act %q has no kind", act)
 	return nil

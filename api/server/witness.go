@@ -14,8 +14,8 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
-	"recoveryledger/coord"
 	assemble "recoveryledger/coord/bundle"
+	"recoveryledger/coord/sound"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/witness"
@@ -237,7 +237,7 @@ func (s *Server) tryWitnesses(ctx context.Context, e *entry.Entry) error {
 	}
 	view := s.coord.View()
 	inForce, _ := view.Chain.Policy()
-	if inForce == nil || policy.Witnesses == inForce.Witnesses || coord.CheckPolicy(policy) != nil {
+	if inForce == nil || policy.Witnesses == inForce.Witnesses || sound.Policy(policy) != nil {
 		return nil
 	}
 	signer, err := view.Chain.Signer(e)

@@ -39,6 +39,8 @@ func Summary(body entry.Body) string {
 		return summaryOfTask(b)
 	case *entry.Attempt:
 		return summaryOfAttempt(b)
+	case *entry.Rollout:
+		return summaryOfRollout(b)
 	case *entry.LogIndex:
 		return fmt.Sprintf("%d subjects of %d entries", b.Subjects, b.Size)
 	case *entry.Run:
@@ -61,6 +63,20 @@ func summaryOfAttempt(b *entry.Attempt) string {
 		text += fmt.Sprintf(", and %s", Counted(n, "further case"))
 	}
 	return text
+}
+
+// summaryOfRollout says how far a rollout goes by an entry, and why.
+func summaryOfRollout(b *entry.Rollout) string {
+	text := fmt.Sprintf("%s rollout %s", b.Op, b.Rollout)
+	switch {
+	case b.Stage == entry.StageCanary:
+		text += fmt.Sprintf(": canary of %d ‰", b.SharePermille)
+	case b.Stage != "":
+		text += ": " + string(b.Stage)
+	case b.Gate != "":
+		text += ": gate " + string(b.Gate)
+	}
+	return text + ": " + b.Reason
 }
 
 // summaryOfTask says where a task goes by an entry, whose it is then, and why.

@@ -77,6 +77,11 @@ merkle ← coord/compact ← coord/scope ← coord ← coord/coordinator ← api
 coord ← coord/bundle ← api/server
 coord/recovery ← coord
 coord/codec ← coord
+coord/codec ← coord/rollout ← coord
+coord/recovery ← coord/sound ← coord
+verify ← coord/sound
+api ← coord/rollout
+coord/recovery/judge ← coord/rollout
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
 coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
 verify ← coord/recovery/record
@@ -97,6 +102,10 @@ ledger/durable ← ledger/export
 merkle ← ledger/backup ← cmd/arl/node
 ledger/durable ← ledger/backup
 cmd/arl/access ← cmd/arl/backups ← cmd/arl
+cmd/arl/access ← cmd/arl/rollouts ← cmd/arl
+api/words ← cmd/arl/rollouts
+coord/rollout ← cmd/arl/rollouts
+coord/policyfile ← cmd/arl/rollouts
 api/words ← cmd/arl/backups
 ledger/durable ← ledger/keys ← ledger/witness ← api/server
 verify ← ledger/witness
@@ -189,7 +198,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/labstack/echo":        {"api/server"},
 		"github.com/danielgtaylor/huma":   {"api/openapi"},
 		"github.com/sigstore":             {"ledger/keys"},
-		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/backups", "cmd/arl/incidents"},
+		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/backups", "cmd/arl/incidents", "cmd/arl/rollouts"},
 		"cel.dev/cel-go":                  {"coord/recovery"},
 		"go.opentelemetry.io/collector":   {"coord/recovery/importer"},
 		"github.com/modelcontextprotocol": {"api/mcp"},

@@ -12,14 +12,14 @@ import (
 	"strings"
 	"syscall"
 
+	"charm.land/lipgloss/v2"
+	"github.com/spf13/cobra"
 	"recoveryledger/cmd/arl/backups"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"
+	"recoveryledger/cmd/arl/rollouts"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
-
-	"charm.land/lipgloss/v2"
-	"github.com/spf13/cobra"
 )
 
 // version and revision are set when the program is built (make build).
@@ -74,7 +74,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetErr(a.Err)
 	a.registerSettings(root.PersistentFlags())
 	root.AddCommand(
-		a.serveCommand(), a.consoleCommand(), a.witnessCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), a.entryCommand(), a.signalCommand(), a.incidentCommand(), a.taskCommand(), a.escalationCommand(),
+		a.serveCommand(), a.consoleCommand(), a.witnessCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), rollouts.Command(&a.Terminal, a.machine), a.entryCommand(), a.signalCommand(), a.incidentCommand(), a.taskCommand(), a.escalationCommand(),
 		a.decideCommand(), a.classifyCommand(), a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(), a.scenarioCommand(),
 		a.runCommand(), a.workCommand(), a.mcpCommand(), a.logCommand(), backups.BackupCommand(&a.Terminal, a.machine), backups.RestoreCommand(&a.Terminal, a.machine), a.ledgerCommand(), a.verifyCommand(), a.rootCommandOf(), a.profileCommand(), a.demoCommand(), a.doctorCommand(), a.conformanceCommand(), a.explainCommand(), a.manCommand(), a.metricsCommand(), a.versionCommand(),
 	)

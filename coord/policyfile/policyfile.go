@@ -17,8 +17,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/google/uuid"
 
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/sound"
 	"recoveryledger/ledger/entry"
 )
 
@@ -45,7 +45,7 @@ const Max = entry.MaxEnvelope
 // Obeyable refuses a policy that was read from a file, but that no ledger could
 // obey. Such a file can still be compared with another one.
 func Obeyable(name string, data []byte, policy *entry.Policy) error {
-	refusal := coord.CheckPolicy(policy)
+	refusal := sound.Policy(policy)
 	if refusal == nil {
 		return nil
 	}

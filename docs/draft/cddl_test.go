@@ -21,7 +21,7 @@ var coreKinds = []string{"policy", "agent", "execution", "checkpoint", "signal",
 
 // product are members that the draft leaves out: readers of the core ignore them.
 var product = []string{"execution.task", "execution.cost_micro_usd", "execution.latency_ms", "agent.capabilities",
-	"policy.recovery", "policy.index", "policy.predecessor"}
+	"policy.recovery", "policy.index", "policy.predecessor", "policy.rollout"}
 
 // schemaNode is what the CDDL is made of.
 type schemaNode struct {

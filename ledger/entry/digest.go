@@ -43,3 +43,5 @@ func (d Digest) Check(field string) error {
 }
 
 func checkDigest(field string, d Digest) error { return d.Check(field) }
+
+func checkDigestText(field, d string) error { return Digest(d).Check(field) }

@@ -179,6 +179,7 @@ func TestTags(t *testing.T) {
 		entry.KindAttempt:    {{Index: entry.ByTask, Value: "operator@example.com#task-1"}},
 		entry.KindRun:        {},
 		entry.KindIndex:      {},
+		entry.KindRollout:    {},
 	} {
 		e, err := entry.New(full(t, kind))
 		must(t, err)

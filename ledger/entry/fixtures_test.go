@@ -77,6 +77,8 @@ func minimal(tb testing.TB, kind entry.Kind) entry.Body {
 		return &entry.Run{Header: h, Run: "run-1", Op: "open", ConfigDigest: digestA, ScenarioDigest: digestA, Seed: 42, Engine: "arl/1.0"}
 	case entry.KindIndex:
 		return &entry.LogIndex{Header: h, Algorithm: entry.IndexAlgorithm, Size: 40, Root: head(40).Root, Subjects: 12}
+	case entry.KindRollout:
+		return &entry.Rollout{Header: h, Rollout: "rollout-1", Op: entry.RolloutWaive, Reason: "tried by hand"}
 	}
 	tb.Fatalf("no fixture for %s", kind)
 	return nil
@@ -100,6 +102,7 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 		b.Index = &entry.IndexPolicy{Required: true}
 		b.Predecessor = &entry.Predecessor{Origin: "example.com/lost", LedgerKeys: b.LedgerKeys, Genesis: new(target.LeafHash), Head: new(head(90))}
 		b.Crit = []string{"windows"}
+		b.Rollout = &entry.Promotion{Rollout: "rollout-1", Report: digestA}
 	case *entry.Agent:
 		b.Op, b.CompromisedSince, b.Capabilities = entry.Revoke, &entry.Compromised{Index: 3}, []string{"refund", "mail.send"}
 		b.Roles = entry.Roles()
@@ -151,8 +154,13 @@ func full(tb testing.TB, kind entry.Kind) entry.Body {
 		}
 	case *entry.LogIndex:
 		b.Crit = []string{"root"}
+	case *entry.Rollout:
+		b.Op, b.Stage, b.SharePermille = entry.RolloutStart, entry.StageCanary, 50
+		b.Start = &entry.RolloutTerms{CandidateDigest: digestA, BaselineDigest: digestB, Candidate: jsontext.Value(`{"rules":[{"when":"true"}]}`),
+			Salt: "s-1", Gates: entry.RolloutGates(), TolerancePPM: 50_000, CasesMin: 30, DeadlineAt: 1_790_086_400_000}
 	case *entry.Run:
 		b.Op, b.RunRoot, b.ReportDigest, b.Recommendation = "close", digestA, digestA, "promote"
+		b.PolicyDigest, b.BaselineDigest = digestA, digestB
 	}
 	return body
 }

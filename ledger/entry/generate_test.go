@@ -152,6 +152,8 @@ func drawBody(t *rapid.T, kind entry.Kind) entry.Body {
 	case entry.KindIndex:
 		return &entry.LogIndex{Header: h, Algorithm: entry.IndexAlgorithm, Size: uint64(genPositive.Draw(t, "size")),
 			Root: genHash.Draw(t, "root"), Subjects: uint64(genCount.Draw(t, "subjects"))}
+	case entry.KindRollout:
+		return drawRollout(t, h)
 	}
 	panic("no generator for " + kind)
 }
@@ -330,6 +332,26 @@ func drawAttempt(t *rapid.T, h entry.Header) *entry.Attempt {
 		}
 	}
 	return a
+}
+
+func drawRollout(t *rapid.T, h entry.Header) *entry.Rollout {
+	r := &entry.Rollout{Header: h, Rollout: genName.Draw(t, "rollout"), Op: oneOf(t, "op", entry.RolloutOps()...), Reason: genName.Draw(t, "reason")}
+	switch r.Op {
+	case entry.RolloutAbort:
+		r.Gate = oneOf(t, "gate", append(entry.RolloutGates(), entry.GateDeadline, "")...)
+	case entry.RolloutStart:
+		r.Start = &entry.RolloutTerms{CandidateDigest: genDigest.Draw(t, "candidate"), BaselineDigest: genDigest.Draw(t, "baseline"),
+			Candidate: jsontext.Value(`{"rules":[]}`), Salt: genName.Draw(t, "salt"),
+			Gates:        rapid.SliceOfNDistinct(rapid.SampledFrom(entry.RolloutGates()), 1, 5, rapid.ID[entry.Gate]).Draw(t, "gates"),
+			TolerancePPM: genCount.Draw(t, "tolerance"), CasesMin: genPositive.Draw(t, "cases"), DeadlineAt: genPositive.Draw(t, "deadline")}
+	}
+	if r.Op != entry.RolloutStart && r.Op != entry.RolloutAdvance {
+		return r
+	}
+	if r.Stage = oneOf(t, "stage", entry.StageShadow, entry.StageCanary); r.Stage == entry.StageCanary {
+		r.SharePermille = rapid.Int64Range(1, entry.ShareMax).Draw(t, "share")
+	}
+	return r
 }
 
 func drawRun(t *rapid.T, h entry.Header) *entry.Run {

@@ -20,12 +20,13 @@ const (
 	KindAttempt    Kind = "attempt"
 	KindRun        Kind = "run"
 	KindIndex      Kind = "index"
+	KindRollout    Kind = "rollout"
 )
 
 // Kinds returns all kinds in the order of the protocol.
 func Kinds() []Kind {
 	return []Kind{KindPolicy, KindAgent, KindExecution, KindCheckpoint, KindSignal, KindDecision,
-		KindApproval, KindOutcome, KindRecord, KindTask, KindAttempt, KindRun, KindIndex}
+		KindApproval, KindOutcome, KindRecord, KindTask, KindAttempt, KindRun, KindIndex, KindRollout}
 }
 
 // PayloadType returns the DSSE payload type of the kind.
@@ -38,7 +39,7 @@ func (k Kind) known() bool {
 
 // Body is the content of an entry: one of *Policy, *Agent, *Execution,
 // *Checkpoint, *Signal, *Decision, *Approval, *Outcome, *Record, *Task,
-// *Attempt, *Run and *LogIndex.
+// *Attempt, *Run, *LogIndex and *Rollout.
 type Body interface {
 	// Kind returns the kind whose content this is.
 	Kind() Kind
@@ -75,6 +76,8 @@ func newBody(kind Kind) Body {
 		return new(Run)
 	case KindIndex:
 		return new(LogIndex)
+	case KindRollout:
+		return new(Rollout)
 	}
 	panic("entry: kind " + string(kind) + " has no body")
 }
@@ -125,7 +128,7 @@ func withHeader(wid bool, r rule) *rule {
 var kinds = map[Kind]*rule{
 	KindPolicy: withHeader(false, rule{
 		required: []string{"authority", "roles", "windows", "limits", "quotas", "quorum", "max_step_ms"},
-		optional: []string{"witnesses", "index", "ledger_keys", "recovery", "previous", "predecessor"},
+		optional: []string{"witnesses", "index", "ledger_keys", "recovery", "previous", "predecessor", "rollout"},
 		inner: map[string]*rule{
 			"authority": {required: []string{"principal", "key"}},
 			"roles":     {anyName: true},
@@ -146,6 +149,7 @@ var kinds = map[Kind]*rule{
 			"previous": entryRef,
 			"predecessor": {required: []string{"origin", "ledger_keys"}, optional: []string{"genesis", "head"},
 				inner: map[string]*rule{"head": headRef}},
+			"rollout": {required: []string{"rollout"}, optional: []string{"report"}},
 		},
 	}),
 	KindAgent: withHeader(false, rule{
@@ -215,9 +219,17 @@ var kinds = map[Kind]*rule{
 	}),
 	KindRun: withHeader(true, rule{
 		required: []string{"run", "op", "config_digest", "scenario_digest", "seed", "engine"},
-		optional: []string{"run_root", "report_digest", "recommendation"},
+		optional: []string{"policy_digest", "baseline_digest", "run_root", "report_digest", "recommendation"},
 	}),
 	KindIndex: withHeader(false, rule{required: []string{"algorithm", "size", "root", "subjects"}}),
+	KindRollout: withHeader(true, rule{
+		required: []string{"rollout", "op", "reason"},
+		optional: []string{"start", "stage", "share_permille", "gate"},
+		inner: map[string]*rule{"start": {
+			required: []string{"candidate_digest", "baseline_digest", "candidate", "salt", "gates", "tolerance_ppm", "cases_min", "deadline_at"},
+			inner:    map[string]*rule{"candidate": nil},
+		}},
+	}),
 }
 
 // HeaderOf returns the header of an entry's content, to be filled in before

@@ -48,6 +48,7 @@ type Policy struct {
 	// Predecessor is the ledger whose place this one takes, in the genesis: one that
 	// lost entries goes on under a new origin (TRU-5).
 	Predecessor *Predecessor `json:"predecessor,omitempty"`
+	Rollout     *Promotion   `json:"rollout,omitempty"` // the rollout whose candidate the rules were (ROL-4)
 }
 
 // IndexPolicy says what the index of the log (IDX-3) is for.
@@ -192,7 +193,7 @@ func (p *Policy) check() error {
 		checkPositive("quorum.signalers", p.Quorum.Signalers),
 		checkPositive("max_step_ms", p.MaxStepMS),
 		checkLen("ledger_keys", len(p.LedgerKeys), 0, MaxList),
-		refuseIf(p.Recovery != nil && p.Recovery.Kind() != '{', "recovery", "not an object"), p.Predecessor.check())
+		refuseIf(p.Recovery != nil && p.Recovery.Kind() != '{', "recovery", "not an object"), p.Predecessor.check(), p.Rollout.check())
 }
 
 func (w *Windows) check() error {

@@ -30,7 +30,7 @@ type Subject struct {
 }
 
 // Label says how an entry is listed under a subject: its kind, of a decision, an
-// agent or a task entry with its act or op, such as "decision/override". Under an
+// agent, a task or a rollout entry with its act or op, such as "decision/override". Under an
 // agent, ">" behind it says that the agent issued the entry about another
 // principal, and "<" that another principal issued the entry about the agent.
 type Label string
@@ -126,6 +126,8 @@ func (e *Entry) label() Label {
 		return Label(string(e.Kind) + "/" + string(body.Act))
 	case *Task:
 		return Label(string(e.Kind) + "/" + body.Op)
+	case *Rollout:
+		return Label(string(e.Kind) + "/" + string(body.Op))
 	}
 	return Label(e.Kind)
 }
@@ -232,6 +234,10 @@ func labelled() []*Entry {
 			for _, op := range []string{TaskCreate, TaskReassign, TaskCancel, TaskRelease, TaskStart, TaskReview, TaskComplete, TaskBlock,
 				TaskAssign, TaskFail, TaskInterrupt} {
 				add(&Task{Op: op})
+			}
+		case KindRollout:
+			for _, op := range RolloutOps() {
+				add(&Rollout{Op: op})
 			}
 		default:
 			add(newBody(kind))

@@ -90,6 +90,17 @@ func subjectCases(tb testing.TB) []subjectCase {
 	add("attempt-of-another", others, flow+"attempt", task+"attempt", me+"attempt>", them+"attempt<")
 	add("run", minimal(tb, entry.KindRun), flow+"run", me+"run")
 	add("index", minimal(tb, entry.KindIndex), me+"index", log+"index")
+	for _, op := range entry.RolloutOps() {
+		r := minimal(tb, entry.KindRollout).(*entry.Rollout)
+		if op == entry.RolloutStart || op == entry.RolloutAdvance {
+			r = full(tb, entry.KindRollout).(*entry.Rollout)
+		}
+		label := "rollout/" + string(op)
+		if r.Op = op; op == entry.RolloutAdvance {
+			r.Start = nil
+		}
+		add(label, r, flow+label, me+label)
+	}
 	return all
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
+	"recoveryledger/coord/sound"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 )
@@ -38,7 +39,7 @@ func (n *Node) coordinator() *coordinator.Coordinator {
 // WarnOfPolicy warns if no ledger can obey the policy in force. Such a policy came into force
 // before ledgers refused it.
 func (n *Node) WarnOfPolicy(policy *entry.Policy, index uint64) {
-	if refusal := coord.CheckPolicy(policy); refusal != nil {
+	if refusal := sound.Policy(policy); refusal != nil {
 		n.Logger.Warn("the coordinator cannot obey the policy in force: apply another policy", slog.Uint64("entry", index),
 			slog.String("field", refusal.Field), slog.String("detail", refusal.Detail), slog.String("remedy", refusal.Remedy))
 	}

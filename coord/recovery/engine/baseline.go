@@ -11,8 +11,10 @@ import (
 
 // Baseline is the run that another run is compared with.
 type Baseline struct {
-	Digest  entry.Digest    `json:"digest"` // of the report
-	Classes []BaselineClass `json:"classes"`
+	Digest entry.Digest `json:"digest"` // of the report
+	// PolicyDigest is that of the rules which decided in that run.
+	PolicyDigest entry.Digest    `json:"policy_digest,omitzero"`
+	Classes      []BaselineClass `json:"classes"`
 	// Slices are the slices with a case that failed, by their tags.
 	Slices []BaselineClass `json:"slices,omitzero"`
 	// CostPerCaseMicroUSD and LatencyP95MS are those of all failing cases. They are nil if the run
@@ -34,7 +36,7 @@ type BaselineClass struct {
 
 // NewBaseline takes the values from a report that other reports are compared with.
 func NewBaseline(r *Report, digest entry.Digest) *Baseline {
-	b := &Baseline{Digest: digest, Classes: byClass(r.Classes), Slices: bySlice(r.Slices), CostPerCaseMicroUSD: r.Spent.CostPerCaseMicroUSD, LatencyP95MS: r.Spent.LatencyP95MS}
+	b := &Baseline{Digest: digest, PolicyDigest: r.PolicyDigest, Classes: byClass(r.Classes), Slices: bySlice(r.Slices), CostPerCaseMicroUSD: r.Spent.CostPerCaseMicroUSD, LatencyP95MS: r.Spent.LatencyP95MS}
 	if slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Gate == gateStrategies && g.Verdict == Unknown }) {
 		b.Missing = r.MissingStrategies
 	}

@@ -317,7 +317,12 @@ func (x *execution) finish(ctx context.Context) (Report, error) {
 
 // entry is the body of an entry about the run as a whole.
 func (x *execution) entry(op string) *entry.Run {
-	return &entry.Run{Run: x.ID, Op: op, ConfigDigest: x.subject.ConfigDigest, ScenarioDigest: x.subject.ScenarioDigest, Seed: x.Seed, Engine: Engine}
+	r := &entry.Run{Run: x.ID, Op: op, ConfigDigest: x.subject.ConfigDigest, ScenarioDigest: x.subject.ScenarioDigest, Seed: x.Seed, Engine: Engine,
+		PolicyDigest: x.Policy.Hash()}
+	if x.Baseline != nil {
+		r.BaselineDigest = x.Baseline.PolicyDigest
+	}
+	return r
 }
 
 // rootText is a run root as an entry holds it.

@@ -1,17 +1,24 @@
 package judge
 
 import (
+	"math/big"
 	"math/rand/v2"
 	"testing"
 )
 
+// decides reports whether b wins of n are evidence for so many tests, computed anew.
+func decides(b, n, tests int64) bool {
+	return decisive(b, n, new(big.Int).Binomial(n, min(b, n)), tests)
+}
+
 // The table has, for each number of pairs, the least number of wins that decides.
-func TestLeast(t *testing.T) {
-	w := NewWatch(0)
-	for n := int64(1); n <= 600; n++ {
-		least := w.least(n)
-		if least <= n && !decides(least, n) || decides(least-1, n) {
-			t.Errorf("%d of %d", least, n)
+func TestDecisive(t *testing.T) {
+	for _, tests := range []int64{1, 4} {
+		for n := int64(1); n <= 600; n++ {
+			least := Decisive(n, tests)
+			if least <= n && !decides(least, n, tests) || decides(least-1, n, tests) {
+				t.Errorf("%d of %d, %d tests", least, n, tests)
+			}
 		}
 	}
 }
@@ -20,16 +27,15 @@ func TestLeast(t *testing.T) {
 // counts the answers. The rates are those of success, in percent.
 func rollouts(times, candidate, baseline int) map[Winner]int {
 	random := rand.New(rand.NewPCG(1, 2))
-	found, table := map[Winner]int{}, NewWatch(30)
-	table.least(400)
+	found := map[Winner]int{}
 	for range times {
-		w := &Watch{floor: table.floor, wins: table.wins, winner: Neither}
+		w := NewWatch(30)
 		for range 400 {
 			if w.Pair(random.IntN(100) < candidate, random.IntN(100) < baseline) != Neither {
 				break
 			}
 		}
-		found[w.winner]++
+		found[w.Answer]++
 	}
 	return found
 }
@@ -66,12 +72,12 @@ func TestWatchFloor(t *testing.T) {
 		}
 	}
 	if w.Pair(true, true) != Reference || w.Pair(true, false) != Reference {
-		t.Error(w.winner)
+		t.Error(w.Answer)
 	}
 	w = NewWatch(0)
 	for range 1000 {
 		if w.Pair(true, true) != Neither || w.Pair(false, false) != Neither {
-			t.Fatal(w.winner)
+			t.Fatal(w.Answer)
 		}
 	}
 }

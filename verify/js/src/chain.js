@@ -34,6 +34,9 @@ function rolesFor(kind, body) {
       return body.result === "unknown" ? ["agent", "coordinator", "approver"] : ["agent"];
     case "task":
       return [Object.entries(TASKS).find(([, ops]) => ops.split(" ").includes(body.op))?.[0] ?? "coordinator"];
+    case "rollout":
+      if (body.op === "abort") return ["operator", "approver", "coordinator"];
+      return [body.op === "waive" ? "approver" : "operator"];
     case "decision":
       if (body.act === "override") return ["operator", "approver"];
       if (body.act === "escalate") return ["coordinator", "approver", "agent", "monitor", "operator"];

@@ -116,13 +116,14 @@ const LOG = ["policy", "agent", "decision", "record", "index"];
 const OUTSIDE = ["policy", "agent", "index"];
 /** Kinds of entries that may be about another principal than their issuer. */
 const ABOUT = ["agent", "signal", "outcome", "task", "attempt"];
-const ALL = ["policy", "agent", "execution", "checkpoint", "signal", "decision", "approval", "outcome", "record", "task", "attempt", "run", "index"];
+const ALL = ["policy", "agent", "execution", "checkpoint", "signal", "decision", "approval", "outcome", "record", "task", "attempt", "run", "index", "rollout"];
 
 /** @type {Record<string, string>} */
 const ACTS = {
   agent: "enrol rotate revoke",
   decision: "contain escalate authorize amend deny override release",
   task: "create reassign cancel release start review complete block assign fail interrupt",
+  rollout: "start advance waive abort",
 };
 
 /** @type {Record<string, string[]>} */
@@ -159,7 +160,7 @@ export function isSubject(type, value) {
  * @returns {{type: string, value: string, label: string}[]}
  */
 export function subjectsOf({ kind, body }, index) {
-  const act = { agent: body.op, decision: body.act, task: body.op }[kind];
+  const act = { agent: body.op, decision: body.act, task: body.op, rollout: body.op }[kind];
   const label = act ? `${kind}/${act}` : kind;
   /** @type {{type: string, value: string, label: string}[]} */
   const out = [];

@@ -133,6 +133,7 @@ const KINDS = {
     "recovery?": when(isObject),
     "previous?": entryRef,
     "predecessor?": object({ origin: bytes(1, Infinity), ledger_keys: strings(1), "genesis?": hash, "head?": headRef }),
+    "rollout?": object({ rollout: name, "report?": digest }),
   },
   agent: {
     principal: name,
@@ -255,11 +256,25 @@ const KINDS = {
     scenario_digest: digest,
     seed: number(Number.MIN_SAFE_INTEGER),
     engine: name,
+    "policy_digest?": digest,
+    "baseline_digest?": digest,
     "run_root?": digest,
     "report_digest?": digest,
     "recommendation?": one("promote reject inconclusive"),
   },
   index: { algorithm: one("index/1"), size: positive, root: hash, subjects: count },
+  rollout: {
+    rollout: name,
+    op: one("start advance waive abort"),
+    reason: prose,
+    "start?": object({
+      candidate_digest: digest, baseline_digest: digest, candidate: when(isObject), salt: name,
+      gates: list(one("recovered unsafe escalated cost latency"), 1, 5, true), tolerance_ppm: count, cases_min: positive, deadline_at: positive,
+    }),
+    "stage?": one("shadow canary"),
+    "share_permille?": number(1, 500),
+    "gate?": one("recovered unsafe escalated cost latency deadline"),
+  },
 };
 
 /** @type {Record<string, Check>} */
@@ -295,6 +310,13 @@ const NEEDS = [
   ["attempt", "arm", "control canary shadow", "policy"],
   ["run", "op", "close", "run_root report_digest recommendation"],
   ["run", "op", "open", "run_root! report_digest! recommendation!"],
+  ["rollout", "op", "start", "start"],
+  ["rollout", "op", "advance waive abort", "start!"],
+  ["rollout", "op", "start advance", "stage"],
+  ["rollout", "op", "waive abort", "stage! share_permille!"],
+  ["rollout", "stage", "canary", "share_permille"],
+  ["rollout", "stage", "shadow", "share_permille!"],
+  ["rollout", "op", "start advance waive", "gate!"],
 ];
 
 /** By kind, the check of its members, and what `crit` may name. */

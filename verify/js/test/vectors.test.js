@@ -46,5 +46,5 @@ test("modules import each other and nothing else, and stay small", () => {
   }
   const all = sources.join("");
   const [raw, zipped] = [all.length, gzipSync(all, { level: 9 }).length];
-  assert(raw < 195_000 && zipped < 56_000, `${raw} bytes, ${zipped} in gzip, comments included`);
+  assert(raw < 198_000 && zipped < 56_500, `${raw} bytes, ${zipped} in gzip, comments included`);
 });

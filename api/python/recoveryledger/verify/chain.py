@@ -25,6 +25,8 @@ def roles_for(kind: str, body: dict[str, Json]) -> list[str]:
     if kind == "decision":
         return {"override": ["operator", "approver"], "escalate": ["coordinator", "approver", "agent", "monitor", "operator"]}.get(
             body["act"], ["coordinator", "approver"])
+    if kind == "rollout":
+        return {"abort": ["operator", "approver", "coordinator"], "waive": ["approver"]}.get(body["op"], ["operator"])
     if kind == "outcome":
         return ["agent", "coordinator", "approver"] if body["result"] == "unknown" else ["agent"]
     return ROLES.get(kind, [])

@@ -10,7 +10,7 @@ from .tree import hash_leaf, sha256, split, text
 
 def listings(kind: str, body: dict[str, Json], index: int) -> list[dict[str, str]]:
     """Where the entry at an index is listed."""
-    act = {"agent": "op", "decision": "act", "task": "op"}.get(kind)
+    act = {"agent": "op", "decision": "act", "task": "op", "rollout": "op"}.get(kind)
     label = kind + "/" + body[act] if act else kind
     listed = []
 
@@ -48,9 +48,9 @@ NAME = "[A-Za-z0-9._:/@-]{1,128}"
 INCIDENT = ("execution", "signal", "decision", "approval", "outcome", "record")
 LOG = ("policy", "agent", "decision", "record", "index")
 TASK = ("execution", "task", "attempt")
-WORKFLOW = ("execution", "checkpoint", "signal", "decision", "approval", "outcome", "record", "task", "attempt", "run")
+WORKFLOW = ("execution", "checkpoint", "signal", "decision", "approval", "outcome", "record", "task", "attempt", "run", "rollout")
 KINDS = {"workflow": WORKFLOW, "incident": INCIDENT, "task": TASK, "agent": ("policy", "agent", "index", *WORKFLOW), "log": LOG}
-ACTS = {"agent": 3, "decision": 7, "task": 11}  # what such an entry may do
+ACTS = {"agent": 3, "decision": 7, "task": 11, "rollout": 4}  # what such an entry may do
 ABOUT = ("agent", "signal", "outcome", "task", "attempt")  # kinds that may be about another principal than their issuer
 
 

@@ -1,4 +1,5 @@
-package coord
+// Package sound says which policies a ledger of this version should not take.
+package sound
 
 import (
 	"strings"
@@ -8,11 +9,11 @@ import (
 	"recoveryledger/verify"
 )
 
-// CheckPolicy returns why a policy asks for something that a ledger of this version cannot do, or
+// Policy returns why a policy asks for something that a ledger of this version cannot do, or
 // that no principal could keep; else nil. The fold admits such a policy, so that every log can be
-// audited. Call CheckPolicy before a new policy is made or taken. A refused policy that is in
+// audited. Call Policy before a new policy is made or taken. A refused policy that is in
 // force can be replaced.
-func CheckPolicy(p *entry.Policy) *entry.Refusal {
+func Policy(p *entry.Policy) *entry.Refusal {
 	refuse := func(field, format string, args ...any) *entry.Refusal {
 		return entry.Refuse(entry.Malformed, field, format, args...)
 	}

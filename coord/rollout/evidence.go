@@ -1,0 +1,212 @@
+package rollout
+
+import (
+	"math/big"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/coord/recovery/judge"
+	"recoveryledger/ledger/entry"
+)
+
+// waitingMax bounds the cases of one arm that wait for a case of the other. A baseline with more
+// cases than that goes uncompared until the canary follows: its cases are left out by their number
+// alone, so that the comparison stays fair.
+const waitingMax = 1024
+
+// Evidence is what the attempts in the log say of the two arms of a canary.
+type Evidence struct {
+	Canary, Control Arm
+	Gates           []Comparison // of the rollout's gates, in their order
+	Fell            entry.Gate   // the first gate that fell; empty: none has
+	waiting         []result     // of the arm that is ahead, the oldest first
+	ahead           bool         // whether that arm is the canary
+}
+
+// Arm counts the cases of an arm.
+type Arm struct {
+	Cases, Recovered, Unsafe, Escalated int64
+	Costed, CostMicroUSD                int64 // cases whose cost is known, and the sum
+	Timed, ElapsedMS                    int64 // cases whose time is known, and the sum
+}
+
+// Comparison is a gate with its comparison of the arms. Unsafe recoveries are counted and not
+// compared: the first one of the canary has the gate fall.
+type Comparison struct {
+	Gate  entry.Gate
+	Watch judge.Watch
+}
+
+// result is a case as the gates see it. Unknown numbers are -1.
+type result struct {
+	recovered, escalated bool
+	cost, elapsed        int64
+}
+
+// newEvidence returns the evidence of a rollout that begins.
+func newEvidence(t *entry.RolloutTerms) Evidence {
+	e, tests := Evidence{}, int64(0)
+	for _, gate := range t.Gates {
+		if gate != entry.GateUnsafe {
+			tests++
+		}
+	}
+	for _, gate := range t.Gates {
+		w := judge.NewWatch(t.CasesMin)
+		w.Tests = max(1, tests)
+		e.Gates = append(e.Gates, Comparison{gate, *w})
+	}
+	return e
+}
+
+// clone returns a copy that changes independently.
+func (e *Evidence) clone() Evidence {
+	c := *e
+	c.Gates, c.waiting = slices.Clone(e.Gates), slices.Clone(e.waiting)
+	return c
+}
+
+// Observe takes up an attempt entry that was admitted. It is evidence if the rollout under way is a
+// canary, and the entry says that the rollout's candidate or its baseline decided as an arm.
+func (f *Fold) Observe(a *entry.Attempt) {
+	now := f.current
+	if now == nil || now.Stage != entry.StageCanary {
+		return
+	}
+	canary := a.Arm == entry.ArmCanary && a.Policy == now.Terms.CandidateDigest
+	if !canary && (a.Arm != entry.ArmControl || a.Policy != now.Terms.BaselineDigest) {
+		return
+	}
+	for c := range a.Cases() {
+		if c.Status != entry.StatusNoFailure && c.Status != entry.StatusPassedOn && canary == (Draw(now.Terms.Salt, c.Case) < now.SharePermille) {
+			now.take(c, canary)
+		}
+	}
+}
+
+// AdmitAttempt checks the arm of an attempt of the rollout under way (ROL-5): the candidate decides
+// no case beyond its share. The error is a [*entry.Refusal].
+func (f *Fold) AdmitAttempt(a *entry.Attempt) error {
+	now := f.current
+	if now == nil || a.Arm != entry.ArmCanary || a.Policy != now.Terms.CandidateDigest {
+		return nil // what is under way ends under its own policy
+	}
+	for c := range a.Cases() {
+		if Draw(now.Terms.Salt, c.Case) >= now.SharePermille {
+			return entry.Refuse(entry.StateConflict, "arm", "case %s is not of the canary of rollout %s (ROL-5)", c.Case, now.Name).
+				WithRemedy("let the baseline decide the case")
+		}
+	}
+	return nil
+}
+
+func (r *Rollout) take(c *entry.AttemptCase, canary bool) {
+	e, t := &r.Evidence, &r.Terms
+	one := result{recovered: c.Status == entry.StatusRecovered, escalated: c.Status == entry.StatusEscalated, cost: known(c.CostMicroUSD), elapsed: known(c.ElapsedMS)}
+	arm := &e.Control
+	if canary {
+		arm = &e.Canary
+	}
+	unsafe := one.recovered && r.leftToPeople(c)
+	arm.count(&one, unsafe)
+	if unsafe && canary && slices.Contains(t.Gates, entry.GateUnsafe) {
+		e.fall(entry.GateUnsafe)
+	}
+	if len(e.waiting) == 0 || e.ahead == canary {
+		if e.ahead = canary; len(e.waiting) < waitingMax {
+			e.waiting = append(e.waiting, one)
+		}
+		return
+	}
+	other := e.waiting[0]
+	e.waiting = slices.Delete(e.waiting, 0, 1)
+	if !canary {
+		one, other = other, one
+	}
+	e.compare(t, &one, &other)
+}
+
+func (a *Arm) count(r *result, unsafe bool) {
+	a.Cases++
+	if r.recovered {
+		a.Recovered++
+	}
+	if r.escalated {
+		a.Escalated++
+	}
+	if unsafe {
+		a.Unsafe++
+	}
+	if r.cost >= 0 && a.CostMicroUSD <= entry.MaxInteger-r.cost {
+		a.Costed, a.CostMicroUSD = a.Costed+1, a.CostMicroUSD+r.cost
+	}
+	if r.elapsed >= 0 && a.ElapsedMS <= entry.MaxInteger-r.elapsed {
+		a.Timed, a.ElapsedMS = a.Timed+1, a.ElapsedMS+r.elapsed
+	}
+}
+
+// compare takes the next pair of cases, one of each arm.
+func (e *Evidence) compare(t *entry.RolloutTerms, canary, control *result) {
+	for i := range e.Gates {
+		g := &e.Gates[i]
+		var better, worse bool
+		switch g.Gate {
+		case entry.GateRecovered:
+			better, worse = canary.recovered, control.recovered
+		case entry.GateEscalated:
+			better, worse = !canary.escalated, !control.escalated
+		case entry.GateCost:
+			better, worse = less(canary.cost, control.cost, t.TolerancePPM), less(control.cost, canary.cost, t.TolerancePPM)
+		case entry.GateLatency:
+			better, worse = less(canary.elapsed, control.elapsed, t.TolerancePPM), less(control.elapsed, canary.elapsed, t.TolerancePPM)
+		default:
+			continue
+		}
+		if g.Watch.Pair(better, worse) == judge.Reference {
+			e.fall(g.Gate)
+		}
+	}
+}
+
+func (e *Evidence) fall(gate entry.Gate) {
+	if e.Fell == "" {
+		e.Fell = gate
+	}
+}
+
+// less reports whether a known number is smaller than another by more than a tolerance.
+func less(a, b, tolerancePPM int64) bool {
+	return a >= 0 && b >= 0 && new(big.Int).Mul(big.NewInt(a), big.NewInt(million+tolerancePPM)).Cmp(new(big.Int).Mul(big.NewInt(b), big.NewInt(million))) < 0
+}
+
+const million = 1_000_000
+
+func known(n *int64) int64 {
+	if n == nil {
+		return -1
+	}
+	return *n
+}
+
+// neverOf returns never_auto_recover of the thresholds, which both arms share (ROL-3).
+func neverOf(rules jsontext.Value) []string {
+	var of struct {
+		Thresholds struct {
+			Never []string `json:"never_auto_recover"`
+		} `json:"thresholds"`
+	}
+	if json.Unmarshal(rules, &of) != nil {
+		return nil
+	}
+	return of.Thresholds.Never
+}
+
+// leftToPeople reports whether the rules leave a failure of a case to people: its class, or class
+// and code, must not recover by themselves.
+func (r *Rollout) leftToPeople(c *entry.AttemptCase) bool {
+	return slices.ContainsFunc(c.Rungs, func(rung entry.Rung) bool {
+		return slices.Contains(r.never, rung.Class) || slices.Contains(r.never, rung.Class+"."+rung.Code)
+	})
+}

@@ -1,0 +1,364 @@
+// Package rollout is the part of the fold that rolls a candidate policy out: which rollout is under
+// way, which arm decides a case, and how a rollout may move (ROL-1 to ROL-6). The state follows from
+// the log alone. Package coord checks signatures and roles, and calls this package for the rest.
+package rollout
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/ledger/entry"
+)
+
+// Outcome says how a rollout ended.
+type Outcome string
+
+// The outcomes.
+const (
+	Promoted Outcome = "promoted"
+	Aborted  Outcome = "aborted"
+)
+
+// Fold is the state of rollouts, as of the last applied entry. The zero value is that of the empty
+// log. It is not safe for concurrent use.
+type Fold struct {
+	current *Rollout
+	ended   []Ended
+	reports []report
+}
+
+// Rollout is a rollout under way. Do not change it.
+type Rollout struct {
+	Name          string
+	Wid           entry.WorkflowID
+	Terms         entry.RolloutTerms
+	Stage         entry.Stage
+	SharePermille int64             // of a canary; 0 in a shadow
+	Started       uint64            // index of the entry that began it
+	StartedAt     int64             // Unix milliseconds
+	Moved         uint64            // index of its newest entry
+	By            entry.Principal   // who began it
+	Waivers       []entry.Principal // approvers who promote without a report, in the order of the log
+	Evidence      Evidence
+
+	never []string // classes whose cases must not recover by themselves; from Terms
+}
+
+// Ended is a rollout that is over.
+type Ended struct {
+	Name            string
+	CandidateDigest entry.Digest
+	BaselineDigest  entry.Digest
+	Started, Ended  uint64 // indexes of its first and last entry
+	StartedAt       int64  // Unix milliseconds
+	EndedAt         int64
+	Outcome         Outcome
+	Gate            entry.Gate   // of an abort: the gate that fell; empty: a person aborted
+	Report          entry.Digest // of a promotion; empty: a quorum waived the report
+}
+
+// report is the newest report of a closed run that compares two policies.
+type report struct {
+	policy, baseline, digest entry.Digest
+	promotes                 bool
+}
+
+// Law is what the policy in force says.
+type Law struct {
+	Recovery jsontext.Value // its rules of recovery; nil: the built-in rules
+	Approve  int64          // quorum.approve
+}
+
+// Current returns the rollout that is under way, or nil.
+func (f *Fold) Current() *Rollout { return f.current }
+
+// History returns the rollouts that ended, the oldest first.
+func (f *Fold) History() []Ended { return f.ended }
+
+// Draw returns the place of a case below a thousand: SHA-256(salt ‖ case), its first 64 bits as a
+// share of 2^64 (ROL-5).
+func Draw(salt, id string) int64 {
+	sum := sha256.Sum256([]byte(salt + id))
+	place, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:]), 1000)
+	return int64(place)
+}
+
+// Decides reports whether the candidate decides a case, from the last applied entry on. Without a
+// canary it decides none (ROL-5).
+func (f *Fold) Decides(id string) bool {
+	r := f.current
+	return r != nil && r.Stage == entry.StageCanary && Draw(r.Terms.Salt, id) < r.SharePermille
+}
+
+// DigestOf returns the digest of rules of recovery: SHA-256 over their RFC 8785 form. Rules that
+// have no such form have no digest.
+func DigestOf(rules jsontext.Value) entry.Digest {
+	canonical := slices.Clone(rules)
+	if err := canonical.Canonicalize(); err != nil {
+		return ""
+	}
+	return entry.DigestOf(canonical)
+}
+
+// thresholds returns the gates of rules in RFC 8785 form; nil if there are none.
+func thresholds(rules jsontext.Value) jsontext.Value {
+	var of struct {
+		Thresholds jsontext.Value `json:"thresholds"`
+	}
+	if json.Unmarshal(rules, &of) != nil || of.Thresholds == nil || of.Thresholds.Canonicalize() != nil {
+		return nil
+	}
+	return of.Thresholds
+}
+
+// Admit checks a rollout entry at an instant (Unix milliseconds) against the state, which it leaves
+// as it is. The error is a [*entry.Refusal].
+func (f *Fold) Admit(r *entry.Rollout, roles []entry.Role, law Law, at int64) error {
+	if r.Op == entry.RolloutStart {
+		return f.admitStart(r, law, at)
+	}
+	now := f.current
+	if now == nil || now.Name != r.Rollout {
+		return entry.Refuse(entry.StateConflict, "rollout", "%s is not under way (ROL-1)", r.Rollout).
+			WithRemedy("arl rollout status shows which rollout is")
+	}
+	if r.Wid != now.Wid {
+		return entry.Refuse(entry.StateConflict, "wid", "%s, and the rollout began in workflow %s (ROL-1)", r.Wid, now.Wid)
+	}
+	switch r.Op {
+	case entry.RolloutAdvance:
+		return now.admitAdvance(r)
+	case entry.RolloutWaive:
+		return now.admitWaiver(r)
+	}
+	return now.admitAbort(r, roles, at)
+}
+
+func (f *Fold) admitStart(r *entry.Rollout, law Law, at int64) error {
+	refuse := func(field, format string, args ...any) *entry.Refusal {
+		return entry.Refuse(entry.StateConflict, field, format, args...)
+	}
+	terms := r.Start
+	switch {
+	case f.current != nil:
+		return refuse("rollout", "rollout %s is under way, and there is one at a time (ROL-1)", f.current.Name).
+			WithRemedy("promote or abort it first")
+	case slices.ContainsFunc(f.ended, func(e Ended) bool { return e.Name == r.Rollout }):
+		return refuse("rollout", "%s was a rollout before (ROL-1)", r.Rollout).WithRemedy("give each rollout an id of its own")
+	case law.Recovery == nil:
+		return refuse("start.baseline_digest", "the policy in force has no rules of recovery, so that the built-in rules of each program decide (ROL-2)").
+			WithRemedy("put the rules into the policy first: arl policy show --default, then arl policy apply")
+	case terms.BaselineDigest != DigestOf(law.Recovery):
+		return refuse("start.baseline_digest", "%s, and the rules in force have the digest %s (ROL-2)", terms.BaselineDigest, DigestOf(law.Recovery)).
+			WithRemedy("begin again: the policy has changed meanwhile")
+	case terms.CandidateDigest != DigestOf(terms.Candidate):
+		return refuse("start.candidate_digest", "the candidate has another digest (ROL-2)").WithRemedy("name the digest that arl policy hash prints")
+	case terms.CandidateDigest == terms.BaselineDigest:
+		return refuse("start.candidate_digest", "the candidate is the baseline (ROL-2)").WithRemedy("name a candidate that differs")
+	case !bytes.Equal(thresholds(terms.Candidate), thresholds(law.Recovery)):
+		return refuse("start.candidate", "its thresholds differ from those of the rules in force: a candidate does not set the gates that it has to pass (ROL-3)").
+			WithRemedy("keep the thresholds in the candidate, and change them in a policy of their own")
+	case terms.DeadlineAt <= at:
+		return refuse("start.deadline_at", "%d is over (ROL-2)", terms.DeadlineAt)
+	}
+	return nil
+}
+
+func (r *Rollout) admitAdvance(to *entry.Rollout) error {
+	switch {
+	case to.Stage == entry.StageShadow && r.Stage == entry.StageCanary:
+		return entry.Refuse(entry.StateConflict, "stage", "a canary does not become a shadow again (ROL-1)").WithRemedy("abort the rollout, and begin another")
+	case to.Stage == r.Stage && to.SharePermille <= r.SharePermille:
+		return entry.Refuse(entry.StateConflict, "share_permille", "the share is %d ‰ already, and only grows (ROL-1)", r.SharePermille).
+			WithRemedy("abort the rollout, and begin another")
+	}
+	return nil
+}
+
+func (r *Rollout) admitWaiver(w *entry.Rollout) error {
+	switch {
+	case w.Iss == r.By:
+		return entry.Refuse(entry.StateConflict, "iss", "%s began the rollout (ROL-4)", w.Iss).WithRemedy("let another approver waive the report")
+	case slices.Contains(r.Waivers, w.Iss):
+		return entry.Refuse(entry.StateConflict, "iss", "%s has waived the report already (ROL-4)", w.Iss)
+	}
+	return nil
+}
+
+func (r *Rollout) admitAbort(a *entry.Rollout, roles []entry.Role, at int64) error {
+	person := slices.Contains(roles, entry.RoleOperator) || slices.Contains(roles, entry.RoleApprover)
+	switch {
+	case a.Gate == "" && !person:
+		return entry.Refuse(entry.StateConflict, "gate", "a coordinator aborts for a gate that fell, and names it (ROL-6)")
+	case a.Gate != "" && a.Gate != r.fallen(at):
+		return entry.Refuse(entry.StateConflict, "gate", "%s has not fallen (ROL-6)", a.Gate).WithRemedy("name no gate")
+	}
+	return nil
+}
+
+// fallen returns the gate that has fallen at an instant; empty: none has.
+func (r *Rollout) fallen(at int64) entry.Gate {
+	if r.Evidence.Fell != "" {
+		return r.Evidence.Fell
+	}
+	if at >= r.Terms.DeadlineAt {
+		return entry.GateDeadline
+	}
+	return ""
+}
+
+// AdmitPolicy checks a policy entry against the rollout under way (ROL-4). law is the policy that it
+// replaces. The error is a [*entry.Refusal].
+func (f *Fold) AdmitPolicy(p *entry.Policy, law Law) error {
+	now := f.current
+	switch {
+	case now == nil && p.Rollout != nil:
+		return entry.Refuse(entry.StateConflict, "rollout", "no rollout is under way (ROL-4)").WithRemedy("leave rollout out")
+	case now == nil:
+		return nil
+	case p.Rollout == nil && DigestOf(p.Recovery) == DigestOf(law.Recovery):
+		return nil // the rules stay
+	case p.Rollout == nil:
+		return entry.Refuse(entry.StateConflict, "recovery", "rollout %s is under way, and the rules stay until it ends (ROL-4)", now.Name).
+			WithRemedy("promote or abort the rollout first")
+	case p.Rollout.Rollout != now.Name:
+		return entry.Refuse(entry.StateConflict, "rollout.rollout", "%s is not under way: %s is (ROL-4)", p.Rollout.Rollout, now.Name)
+	case DigestOf(p.Recovery) != now.Terms.CandidateDigest:
+		return entry.Refuse(entry.StateConflict, "recovery", "not the candidate %s (ROL-4)", now.Terms.CandidateDigest).
+			WithRemedy("promote exactly what the rollout began with")
+	case p.Rollout.Report == "":
+		return now.admitWaived(law)
+	}
+	return f.admitReport(p.Rollout.Report, now)
+}
+
+func (r *Rollout) admitWaived(law Law) error {
+	if have := int64(len(r.Waivers)); have < law.Approve {
+		return entry.Refuse(entry.StateConflict, "rollout.report", "absent, and %d of %d approvers have waived it (ROL-4)", have, law.Approve).
+			WithRemedy("name the digest of a report that says promote, or have approvers waive it: arl rollout promote --waive")
+	}
+	return nil
+}
+
+func (f *Fold) admitReport(digest entry.Digest, now *Rollout) error {
+	newest := f.reportOf(now.Terms.CandidateDigest, now.Terms.BaselineDigest)
+	switch {
+	case newest == nil:
+		return entry.Refuse(entry.StateConflict, "rollout.report", "the log has no report that compares the candidate with the baseline (ROL-4)").
+			WithRemedy("arl recover --policy CANDIDATE --baseline REPORT --ledger … registers one")
+	case newest.digest != digest:
+		return entry.Refuse(entry.StateConflict, "rollout.report", "the newest report of candidate and baseline is %s (ROL-4)", newest.digest)
+	case !newest.promotes:
+		return entry.Refuse(entry.StateConflict, "rollout.report", "it does not say promote (ROL-4)").WithRemedy("abort the rollout")
+	}
+	return nil
+}
+
+func (f *Fold) reportOf(policy, baseline entry.Digest) *report {
+	if i := slices.IndexFunc(f.reports, func(r report) bool { return r.policy == policy && r.baseline == baseline }); i >= 0 {
+		return &f.reports[i]
+	}
+	return nil
+}
+
+// Report returns the newest report of the log that compares the candidate under way with its
+// baseline, and whether the report says promote. The digest is empty if there is none.
+func (f *Fold) Report() (digest entry.Digest, promotes bool) {
+	if f.current == nil {
+		return "", false
+	}
+	if r := f.reportOf(f.current.Terms.CandidateDigest, f.current.Terms.BaselineDigest); r != nil {
+		return r.digest, r.promotes
+	}
+	return "", false
+}
+
+// Apply takes up a rollout entry that was admitted. at is its registered_at.
+func (f *Fold) Apply(r *entry.Rollout, index uint64, at int64) {
+	if r.Op == entry.RolloutStart {
+		f.current = &Rollout{Name: r.Rollout, Wid: r.Wid, Terms: *r.Start, Stage: r.Stage, SharePermille: r.SharePermille,
+			Started: index, StartedAt: at, Moved: index, By: r.Iss, Evidence: newEvidence(r.Start), never: neverOf(r.Start.Candidate)}
+		return
+	}
+	next := f.current
+	next.Moved = index
+	switch r.Op {
+	case entry.RolloutAdvance:
+		next.Stage, next.SharePermille = r.Stage, r.SharePermille
+	case entry.RolloutWaive:
+		next.Waivers = slices.Concat(next.Waivers, []entry.Principal{r.Iss})
+	case entry.RolloutAbort:
+		f.end(Ended{Ended: index, EndedAt: at, Outcome: Aborted, Gate: r.Gate})
+	}
+}
+
+// ApplyPolicy takes up a policy entry that was admitted.
+func (f *Fold) ApplyPolicy(p *entry.Policy, index uint64, at int64) {
+	if p.Rollout != nil {
+		f.end(Ended{Ended: index, EndedAt: at, Outcome: Promoted, Report: p.Rollout.Report})
+	}
+}
+
+// ApplyRun takes up a run entry that was admitted: the report of a closed run.
+func (f *Fold) ApplyRun(r *entry.Run) {
+	if r.Op == "open" || r.PolicyDigest == "" || r.BaselineDigest == "" {
+		return
+	}
+	one := report{r.PolicyDigest, r.BaselineDigest, r.ReportDigest, r.Recommendation == "promote"}
+	if known := f.reportOf(one.policy, one.baseline); known != nil {
+		*known = one
+		return
+	}
+	f.reports = append(f.reports, one)
+}
+
+func (f *Fold) end(e Ended) {
+	r := f.current
+	e.Name, e.CandidateDigest, e.BaselineDigest, e.Started, e.StartedAt = r.Name, r.Terms.CandidateDigest, r.Terms.BaselineDigest, r.Started, r.StartedAt
+	f.ended, f.current = append(f.ended, e), nil
+}
+
+// Next returns the abort that the coordinator is to write now (ROL-6), without jti, iss, aud and
+// iat; nil: none is due. wake is the instant at which one is due if the log does not grow.
+func (f *Fold) Next(now, never int64) (abort *entry.Rollout, wake int64) {
+	r := f.current
+	if r == nil {
+		return nil, never
+	}
+	gate := r.fallen(now)
+	if gate == "" {
+		return nil, r.Terms.DeadlineAt
+	}
+	return &entry.Rollout{Header: entry.Header{V: 1, Wid: r.Wid}, Rollout: r.Name, Op: entry.RolloutAbort, Gate: gate, Reason: r.why(gate)}, never
+}
+
+func (r *Rollout) why(gate entry.Gate) string {
+	e := &r.Evidence
+	switch gate {
+	case entry.GateDeadline:
+		return "nobody promoted the candidate before the deadline"
+	case entry.GateUnsafe:
+		return fmt.Sprintf("the candidate recovered %d cases that the rules leave to people", e.Canary.Unsafe)
+	}
+	i := slices.IndexFunc(e.Gates, func(c Comparison) bool { return c.Gate == gate })
+	w := &e.Gates[i].Watch
+	return fmt.Sprintf("the gate %s fell: of %d pairs of cases the candidate was worse in %d and better in %d", gate, w.Pairs, w.Losses, w.Wins)
+}
+
+// Clone returns a copy that changes independently.
+func (f *Fold) Clone() Fold {
+	c := Fold{f.current, slices.Clone(f.ended), slices.Clone(f.reports)}
+	if f.current != nil {
+		now := *f.current
+		now.Evidence = now.Evidence.clone()
+		c.current = &now
+	}
+	return c
+}
