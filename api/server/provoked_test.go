@@ -88,7 +88,7 @@ func TestEveryMetricIsProvoked(t *testing.T) {
 	for name, provoke := range map[string]func(*testing.T, provoked){
 		"incident": provokeIncident, "tasks": provokeTasks, "attempts": provokeAttempts, "refusals": provokeRefusals,
 		"witnesses": provokeWitnesses, "process": provokeProcess, "index": provokeIndex, "connections": provokeConnections,
-		"silence": provokeSilence, "lease": provokeLease, "clients": provokeClients,
+		"silence": provokeSilence, "lease": provokeLease, "clients": provokeClients, "key": provokeKey,
 	} {
 		t.Run(name, func(t *testing.T) { provoke(t, seen) })
 	}
@@ -264,6 +264,15 @@ func provokeProcess(t *testing.T, seen provoked) {
 	m.Anchor(path, n.log, origin)
 	n.register(n.enrol("agent-9", newSigner(t), entry.RoleAgent))
 	seen.until(n, "arl_anchor_lag_seconds")
+}
+
+// provokeKey has a KMS give no signature. A ledger whose KMS is away stands in
+// testdata/scripts/drill_key-away.txtar.
+func provokeKey(t *testing.T, seen provoked) {
+	t.Helper()
+	m := metrics.New()
+	m.KeyUsed("ledger", time.Millisecond, os.ErrDeadlineExceeded)
+	seen.of(m)
 }
 
 // provokeConnections opens more connections than the server takes.

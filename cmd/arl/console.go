@@ -91,8 +91,7 @@ func (a *app) serveConsole(ctx context.Context, o *consoleOptions, l *access.Log
 	}
 	defer clean()
 	config := &console.Config{Source: source, Origin: l.Root.Origin, Derived: true, Base: "/" + capability, Room: room,
-		Accepted: l.Before, Root: func() (verify.Root, error) { return l.Root, nil }}
-	config.Examine = derived.Examine(m, &o.Where)
+		Accepted: l.Before, Root: func() (verify.Root, error) { return l.Root, nil }, Examine: derived.Examine(m, &o.Where)}
 	if c != nil {
 		config.Lease, config.Commands, config.Metrics = derived.Lease(c), derived.Commands(c), strings.TrimSuffix(c.URL, "/")+api.PathMetrics
 	}
