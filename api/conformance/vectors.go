@@ -19,8 +19,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// groups are the folders of vectors that are a verifier's to judge.
-var groups = []string{"bundle", "envelope", "evidence", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"}
+// Groups returns the folders of vectors that are a verifier's to judge, ascending.
+func Groups() []string {
+	return []string{"bundle", "envelope", "evidence", "hash", "history", "key", "leaf", "merkle", "note", "payload", "prefix", "subjects"}
+}
 
 // A VectorError reports a file that is no protocol vector.
 type VectorError struct {
@@ -56,7 +58,7 @@ func Cases(vectors fs.FS) ([]string, error) {
 // readVectors reads all vectors by name, such as bundle/expired.
 func readVectors(dir fs.FS) (map[string]object, error) {
 	files := map[string]object{}
-	for _, group := range groups {
+	for _, group := range Groups() {
 		err := fs.WalkDir(dir, group, func(name string, _ fs.DirEntry, err error) error {
 			if err != nil || path.Ext(name) != ".json" {
 				return err

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -169,7 +168,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 		defer func() { err = errors.Join(err, provider.Shutdown(context.WithoutCancel(ctx))) }()
 		config.Tracer = provider
 	}
-	if config.Evidence, err = server.OpenEvidence(filepath.Join(n.Dir, "evidence.ndjson")); err != nil {
+	if config.Evidence, err = server.OpenEvidence(n.EvidenceFile()); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, config.Evidence.Close()) }()

@@ -105,14 +105,15 @@ func Parse(text []byte) (*Manifest, error) {
 // validName reports whether a file of that name can be in a backup: evidence.ndjson, or a file right
 // in keys.
 func validName(name string) bool {
-	if name == evidenceName {
+	if name == EvidenceName {
 		return true
 	}
 	base, isKey := strings.CutPrefix(name, "keys/")
 	return isKey && base != "" && len(name) <= maxName && !strings.HasPrefix(base, ".") && !strings.ContainsAny(base, "/\\:\x00") && !strings.HasSuffix(base, unusedSuffix)
 }
 
-const evidenceName = "evidence.ndjson"
+// EvidenceName is the name of the file of evidence in the directory of a ledger.
+const EvidenceName = "evidence.ndjson"
 
 // HasKeys reports whether the backup has keys of the ledger.
 func (m *Manifest) HasKeys() bool {
@@ -199,7 +200,7 @@ func (w *Writer) Copy(data string) error {
 			}
 		}
 	}
-	err = w.add(evidenceName, filepath.Join(data, evidenceName))
+	err = w.add(EvidenceName, filepath.Join(data, EvidenceName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -211,7 +212,7 @@ func (w *Writer) add(name, path string) error {
 	if err != nil {
 		return err
 	}
-	if name == evidenceName { // the rest is being written
+	if name == EvidenceName { // the rest is being written
 		content = content[:strings.LastIndexByte(string(content), '\n')+1]
 	}
 	if len(content) > MaxFile || len(w.m.Files) == MaxFiles {

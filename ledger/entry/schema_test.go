@@ -16,6 +16,7 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/schematest"
 )
 
 // beyondSchema is what the package refuses and a JSON Schema cannot, each with
@@ -48,26 +49,20 @@ func compileSchemas(tb testing.TB) map[string]*jsonschema.Schema {
 	tb.Helper()
 	files, err := os.ReadDir("schema")
 	must(tb, err)
-	const base = "https://schema.invalid/"
-	compiler := jsonschema.NewCompiler()
+	texts := map[string][]byte{}
 	for _, file := range files {
-		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(entry.Schema(strings.TrimSuffix(file.Name(), ".json"))))
-		must(tb, err)
-		must(tb, compiler.AddResource(base+file.Name(), document))
+		texts[file.Name()] = entry.Schema(strings.TrimSuffix(file.Name(), ".json"))
 	}
 	compiled := map[string]*jsonschema.Schema{}
-	for _, file := range files {
-		schema, err := compiler.Compile(base + file.Name())
-		must(tb, err)
-		compiled[strings.TrimSuffix(file.Name(), ".json")] = schema
+	for file, schema := range schematest.CompileAll(tb, texts) {
+		compiled[strings.TrimSuffix(file, ".json")] = schema
 	}
 	return compiled
 }
 
 // schemaAccepts reports the verdict of a schema on JSON text.
 func schemaAccepts(schema *jsonschema.Schema, text []byte) bool {
-	instance, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	return err == nil && schema.Validate(instance) == nil
+	return schematest.Check(schema, text) == nil
 }
 
 // TestSchemaNames asks for each schema by its name.

@@ -17,15 +17,29 @@ import (
 // Compile compiles a schema. The test ends if the text is none.
 func Compile(tb testing.TB, text []byte) *jsonschema.Schema {
 	tb.Helper()
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	return CompileAll(tb, map[string][]byte{"schema.json": text})["schema.json"]
+}
+
+// CompileAll compiles schemas that refer to each other by the names of their files. The test ends
+// if a text is no schema.
+func CompileAll(tb testing.TB, texts map[string][]byte) map[string]*jsonschema.Schema {
+	tb.Helper()
+	const base = "https://schema.invalid/"
 	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("urn:schema", document); err != nil {
-		tb.Fatal(err)
+	for name, text := range texts {
+		document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+		if err == nil {
+			err = compiler.AddResource(base+name, document)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
 	}
-	return compiler.MustCompile("urn:schema")
+	compiled := map[string]*jsonschema.Schema{}
+	for name := range texts {
+		compiled[name] = compiler.MustCompile(base + name)
+	}
+	return compiled
 }
 
 // Check returns why a schema refuses a text; nil: the schema takes it.

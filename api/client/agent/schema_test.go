@@ -1,33 +1,25 @@
 package agent_test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"testing"
 
 	"github.com/go-json-experiment/json"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"recoveryledger/api/client/agent"
+	"recoveryledger/testdata/schematest"
 )
 
 func schema(t *testing.T, name string) func(v any) error {
 	t.Helper()
 	text, err := os.ReadFile("schema/" + name + ".json")
 	must(t, err)
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
-	must(t, err)
-	compiler := jsonschema.NewCompiler()
-	must(t, compiler.AddResource("https://schema.invalid/"+name, document))
-	compiled, err := compiler.Compile("https://schema.invalid/" + name)
-	must(t, err)
+	compiled := schematest.Compile(t, text)
 	return func(v any) error {
 		data, err := json.Marshal(v)
 		must(t, err)
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-		must(t, err)
-		return compiled.Validate(value)
+		return schematest.Check(compiled, data)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"recoveryledger/api/notify"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/ledger/backup"
 )
 
 // Notifying tells the endpoints of a notification file what happens in a ledger.
@@ -53,8 +54,11 @@ func (y *Notifying) Begin(n *Node) (err error) {
 }
 
 func (y *Notifying) config(n *Node) *notify.Config {
-	return &notify.Config{File: y.file, Dir: filepath.Join(n.Dir, "notify"), Origin: n.Origin, Evidence: filepath.Join(n.Dir, "evidence.ndjson")}
+	return &notify.Config{File: y.file, Dir: filepath.Join(n.Dir, "notify"), Origin: n.Origin, Evidence: n.EvidenceFile()}
 }
+
+// EvidenceFile returns the path of the file of evidence about other ledgers' heads.
+func (n *Node) EvidenceFile() string { return filepath.Join(n.Dir, backup.EvidenceName) }
 
 // Run tells the endpoints until ctx ends. It logs its errors: an endpoint that cannot be told ends no
 // ledger.

@@ -14,6 +14,7 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/backup"
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
@@ -183,7 +184,7 @@ func (n *Node) moveFormer(coming, former string) error {
 	if err := os.MkdirAll(former, 0o700); err != nil {
 		return err
 	}
-	for _, name := range []string{"db", "db.import", "evidence.ndjson"} {
+	for _, name := range []string{"db", "db.import", backup.EvidenceName} {
 		if err := moveIfThere(filepath.Join(n.Dir, name), filepath.Join(former, name)); err != nil {
 			return err
 		}
