@@ -1,11 +1,14 @@
 // @ts-check
-/** The agent's private key, as `arl key generate` writes it: PEM, PKCS #8, not encrypted. */
+/** The agent's private key, as `arl key generate` writes it: PEM, PKCS #8, as it is or under a passphrase. */
 import { createPrivateKey, createPublicKey, sign } from "node:crypto";
 import * as fs from "node:fs";
 import { InputError, reason } from "./errors.js";
+import { openSealed } from "./sealed.js";
 import { parseKey } from "./verify/key.js";
 
 const REMEDY = "arl key generate --out FILE writes a key file";
+
+const SEALED = /-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----([\sA-Za-z0-9+/=]*)-----END ENCRYPTED SIGSTORE PRIVATE KEY-----/;
 
 /** A private key: Ed25519, or ECDSA P-256. `keyid` is its OpenSSH fingerprint, SHA256:… */
 export class Key {
@@ -26,7 +29,8 @@ export class Key {
 }
 
 /**
- * Reads a key file.
+ * Reads a key file. The environment variable ARL_PASSPHRASE has the passphrase of an encrypted one, as
+ * for arl.
  *
  * @param {string} path
  * @returns {Key}
@@ -41,16 +45,27 @@ export function loadKey(path) {
     throw new InputError(`key file ${path}: ${reason(why)}`, REMEDY, why);
   }
   if (process.platform !== "win32" && mode & 0o077) throw new InputError(`key file ${path}: others may read it`, `chmod 600 ${path}`);
-  if (content.subarray(0, 200).includes("ENCRYPTED"))
-    throw new InputError(`key file ${path}: it is encrypted, which this package does not read`, "write an agent's key without a passphrase");
+  const sealed = SEALED.exec(content.toString("latin1"));
   let key;
   try {
-    key = createPrivateKey(content);
+    key = sealed ? createPrivateKey({ key: opened(path, sealed[1] ?? ""), format: "der", type: "pkcs8" }) : createPrivateKey(content);
   } catch (why) {
+    if (why instanceof InputError) throw why;
     throw new InputError(`key file ${path}: no private key in PEM`, REMEDY, why);
   }
   const type = key.asymmetricKeyType;
   if (type !== "ed25519" && !(type === "ec" && key.asymmetricKeyDetails?.namedCurve === "prime256v1"))
     throw new InputError(`key file ${path}: neither Ed25519 nor ECDSA P-256`, REMEDY);
   return new Key(key);
+}
+
+/** @param {string} path @param {string} body of the PEM block @returns {Buffer} the private key of an encrypted file, in DER */
+function opened(path, body) {
+  const passphrase = process.env["ARL_PASSPHRASE"];
+  if (!passphrase) throw new InputError(`key file ${path}: it is encrypted`, "set ARL_PASSPHRASE to its passphrase");
+  try {
+    return openSealed(Buffer.from(body, "base64").toString("utf8"), passphrase);
+  } catch (why) {
+    throw new InputError(`key file ${path}: ${reason(why)}`, "check ARL_PASSPHRASE, and restore the file if it is damaged", why);
+  }
 }

@@ -1,6 +1,7 @@
 // @ts-check
 /** Bad input, a damaged state and a ledger that lies: typed errors, which name what, and the remedy. */
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import * as http from "node:http";
 import { tmpdir } from "node:os";
@@ -12,7 +13,7 @@ import { Ledger } from "../src/ledger.js";
 import { Damaged, Store } from "../src/store.js";
 import { find } from "../src/trust.js";
 import { check, fresh } from "../src/verdict.js";
-import { live } from "./support.js";
+import { ARL, live } from "./support.js";
 
 /** @param {import("node:test").TestContext} t */
 function folder(t) {
@@ -42,8 +43,36 @@ test("keys", async (t) => {
   await refused(InputError, /others may read it/, () => loadKey(file));
   fs.chmodSync(file, 0o600);
   await refused(InputError, /no private key in PEM/, () => loadKey(file));
-  fs.writeFileSync(file, "-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n");
+});
+
+test("encrypted keys", async (t) => {
+  const file = join(folder(t), "a.key");
+  const before = process.env["ARL_PASSPHRASE"];
+  t.after(() => (before === undefined ? delete process.env["ARL_PASSPHRASE"] : (process.env["ARL_PASSPHRASE"] = before)));
+  process.env["ARL_PASSPHRASE"] = "pässword 1";
+  for (const kind of ["ed25519", "ecdsa-p256"]) {
+    fs.rmSync(file, { force: true });
+    execFileSync(ARL, ["key", "generate", "--out", file, "--algorithm", kind], { stdio: "pipe" });
+    assert(execFileSync(ARL, ["key", "show", file], { encoding: "utf8" }).includes(loadKey(file).keyid));
+  }
+  process.env["ARL_PASSPHRASE"] = "x";
+  await refused(InputError, /wrong passphrase, or the file is damaged/, () => loadKey(file));
+  process.env["ARL_PASSPHRASE"] = "";
   await refused(InputError, /it is encrypted/, () => loadKey(file));
+  process.env["ARL_PASSPHRASE"] = "x";
+  const sealed = (/** @type {string} */ body) =>
+    fs.writeFileSync(file, `-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n${body}\n-----END ENCRYPTED SIGSTORE PRIVATE KEY-----\n`);
+  const kdf = { name: "scrypt", params: { N: 1 << 30, r: 8, p: 1 }, salt: "" };
+  const doc = { kdf, cipher: { name: "nacl/secretbox", nonce: "" }, ciphertext: "" };
+  for (const [body, what] of /** @type {[string, RegExp][]} */ ([
+    ["", /JSON/],
+    ["e30=", /not a sealed key/],
+    ["W10=", /not a sealed key/],
+    [Buffer.from(JSON.stringify(doc)).toString("base64"), /in a way that this package does not read/],
+  ])) {
+    sealed(body);
+    await refused(InputError, what, () => loadKey(file));
+  }
 });
 
 test("roots and URLs", async (t) => {

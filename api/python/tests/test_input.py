@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import http.server
 import json
 import os
 import pathlib
+import subprocess
 import tempfile
 import threading
 import unittest
+import unittest.mock
 from typing import Any, Callable
 
 import recoveryledger
@@ -22,7 +25,7 @@ from recoveryledger.verify.schemas import Schemas
 from recoveryledger.verify.strict import Broken
 from recoveryledger.verify.strict import Refused as Malformed
 
-from .support import TREE, Live
+from .support import ARL, TREE, Live
 
 
 class Files(unittest.TestCase):
@@ -44,8 +47,26 @@ class Files(unittest.TestCase):
         self.refused(InputError, "others may read it", lambda: load_key(file))
         file.chmod(0o600)
         self.refused(InputError, "no private key in PEM", lambda: load_key(file))
-        file.write_text("-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----\n")
-        self.refused(InputError, "it is encrypted", lambda: load_key(file))
+
+    def test_encrypted_keys(self) -> None:
+        file, env = self.dir / "a.key", {**os.environ, "ARL_PASSPHRASE": "pässword 1"}
+        for kind in ("ed25519", "ecdsa-p256"):
+            file.unlink(missing_ok=True)
+            subprocess.run([ARL, "key", "generate", "--out", file, "--algorithm", kind], env=env, check=True, capture_output=True)
+            shown = subprocess.run([ARL, "key", "show", file], env=env, check=True, capture_output=True, text=True).stdout
+            with unittest.mock.patch.dict(os.environ, {"ARL_PASSPHRASE": "pässword 1"}):
+                self.assertIn(load_key(file).keyid, shown)
+        with unittest.mock.patch.dict(os.environ, {"ARL_PASSPHRASE": ""}):
+            self.refused(InputError, "it is encrypted", lambda: load_key(file))
+        begin, end = (f"-----{edge} ENCRYPTED SIGSTORE PRIVATE KEY-----\n" for edge in ("BEGIN", "END"))
+        with unittest.mock.patch.dict(os.environ, {"ARL_PASSPHRASE": "x"}):
+            self.refused(InputError, "wrong passphrase, or the file is damaged", lambda: load_key(file))
+            for body, what in (("", "not a sealed key"), ("e30=", "not a sealed key"), ("####", "base64|non-alphabet|Only base64"), ("W10=", "not a sealed key")):
+                file.write_text(begin + body + "\n" + end)
+                self.refused(InputError, what, lambda: load_key(file))
+            doc = {"kdf": {"name": "scrypt", "params": {"N": 1 << 30, "r": 8, "p": 1}, "salt": ""}, "cipher": {"name": "nacl/secretbox", "nonce": ""}, "ciphertext": ""}
+            file.write_text(begin + base64.b64encode(json.dumps(doc).encode()).decode() + "\n" + end)
+            self.refused(InputError, "in a way that this package does not read", lambda: load_key(file))
 
     def test_roots_and_urls(self) -> None:
         os.environ["ARL_HOME"] = str(self.dir)
