@@ -134,6 +134,7 @@ cmd/arl/access ← cmd/arl/failures ← cmd/arl
 cmd/arl/manual ← cmd/arl/failures
 cmd/arl/access ← cmd/arl/histories ← cmd/arl
 coord/recovery/importer ← coord/recovery/record
+ledger/redact ← coord/recovery/importer
 ledger/keys ← coord/recovery/record
 cmd/arl/node ← cmd/arl/access ← cmd/arl
 api/client ← cmd/arl/access

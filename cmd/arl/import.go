@@ -53,7 +53,7 @@ func (a *app) entryImportCommand(t *access.Target) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&o.format, "format", "", "format of the files: "+importer.Names()+" (required)")
-	o.Register(cmd.Flags())
+	o.Register(cmd.Flags(), false)
 	cmd.Flags().StringVar(&o.domain, "domain", "import", "domain of the agents that the import enrols")
 	cmd.Flags().StringVar(&o.instance, "instance", "", "name of this import, to register the same runs under other ids")
 	cmd.Flags().StringVar(&o.tokenKeys, "token-keys", "", "with ect: file of the issuers' public keys, a JSON Web Key Set (default: no signature is checked)")

@@ -13,10 +13,14 @@ import (
 // Shape are the flags that say what tools do, and which results are dependencies.
 type Shape struct {
 	Tools, Edges string
+	Inputs       bool
 }
 
-// Register adds the flags.
-func (o *Shape) Register(flags *pflag.FlagSet) {
+// Register adds the flags: with the one for inputs, which a log does not take, if they are of use.
+func (o *Shape) Register(flags *pflag.FlagSet, inputs bool) {
+	if inputs {
+		flags.BoolVar(&o.Inputs, "with-inputs", false, "give calls of tools their inputs, redacted, so that arl recover --live can make them")
+	}
 	flags.StringVar(&o.Tools, "tools", "", "tools file: the effects of tools, which their names do not say (arl scenario tools)")
 	manual.NameValue(flags, "tools", "FILE")
 	flags.StringVar(&o.Edges, "edges", string(importer.Conversation), "what a step depends on: conversation, all that its agent had read, or dataflow, what it is seen to use")
@@ -26,7 +30,7 @@ func (o *Shape) Register(flags *pflag.FlagSet) {
 // Read reads the tools file, if there is one.
 func (o *Shape) Read(a *terminal.Terminal) (importer.Shape, error) {
 	edges, known := importer.ParseEdges(o.Edges)
-	shape := importer.Shape{Edges: edges}
+	shape := importer.Shape{Edges: edges, Inputs: o.Inputs}
 	if !known {
 		return shape, exit.Usagef("--edges: %q is neither %s nor %s", o.Edges, importer.Conversation, importer.Dataflow)
 	}

@@ -16,20 +16,18 @@ import (
 // A conversation (openai-chat, openai-responses, anthropic, group-chat) is a transcript of an agent
 // with its tools, or of agents with each other. Room foreign reads the documents.
 //
-//   - A step is a tool call; its input is the arguments, its output the
-//     answer. In a group chat a message is a step, too: a call of a model.
-//     Other messages are not steps.
-//   - Answers belong to calls by the id of the call, which real transcripts repeat
-//     within a run: of several open calls with the id it is the oldest. A call
-//     without answer is not observed.
-//   - Edges are those of lineage.go, effects those of effects.go, failures
-//     those of content.go. Read has what the agent had read before.
-//   - A checkpoint is the last step of a turn that came to rest: all its calls
-//     are answered and the user speaks next.
-//   - A call tries one again that failed when it is the next of that tool and
-//     names the same things, or nothing; other arguments were repaired.
-//   - The outcome of the run is its reward: 1 is ok, less is failed. A run
-//     that the document calls failed or incorrect failed, too.
+//   - A step is a tool call; its input is the arguments, its output the answer. In a group chat a
+//     message is a step, too: a call of a model. Other messages are not steps.
+//   - Answers belong to calls by the id of the call, which real transcripts repeat within a run: of
+//     several open calls with the id it is the oldest. A call without answer is not observed.
+//   - Edges are those of lineage.go, effects those of effects.go, failures those of content.go. Read
+//     has what the agent had read before.
+//   - A checkpoint is the last step of a turn that came to rest: all its calls are answered and the
+//     user speaks next.
+//   - A call tries one again that failed when it is the next of that tool and names the same things,
+//     or nothing; other arguments were repaired.
+//   - The outcome of the run is its reward: 1 is ok, less is failed. A run that the document calls
+//     failed or incorrect failed, too.
 func conversationCase(format Format, file string, rec record) (scenario.Case, *scenario.Error) {
 	run, wrong := readers[format](rec.value)
 	if wrong != nil {
@@ -152,6 +150,7 @@ func (t *transcript) step(turn *foreign.Turn) *scenario.Error {
 	}
 	names := argumentIDs(turn.Text)
 	t.open = append(t.open, openCall{id: turn.ID, step: index, ids: names})
+	s.InputText = turn.Text
 	s.Effect, s.Parents, s.InputDigest = toolEffect(turn.Tool), t.lineage.parents(index, turn.Text), entry.DigestOf(turn.Text)
 	t.steps = append(t.steps, s)
 	t.retry(index, names)

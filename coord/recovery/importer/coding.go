@@ -34,7 +34,7 @@ type codingRun struct {
 // add appends a step, without what came of it.
 func (r *codingRun) add(tool string, effect entry.Effect, input string) {
 	step := scenario.Step{ID: strconv.Itoa(len(r.steps)), Agent: r.agent, Tool: scenario.Cut(tool, scenario.ToolMax), Effect: effect,
-		InputDigest: entry.DigestOf(input), Attempt: scenario.Attempt{Outcome: scenario.NotObserved}}
+		InputText: input, InputDigest: entry.DigestOf(input), Attempt: scenario.Attempt{Outcome: scenario.NotObserved}}
 	if last := len(r.steps) - 1; last >= 0 {
 		step.Parents = []scenario.Parent{{Step: r.steps[last].ID, Dep: entry.Soft}}
 	}

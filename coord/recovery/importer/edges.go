@@ -5,6 +5,7 @@ import (
 
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/redact"
 )
 
 // Edges says which of the things that an agent had read are dependencies of what it did next.
@@ -36,20 +37,23 @@ type Shape struct {
 	// Tools says what tools do; nil: their names alone do.
 	Tools Tools
 	// Edges says which results are dependencies; empty is Conversation.
-	Edges Edges
+	Edges  Edges
+	Inputs bool // gives calls of tools their inputs, redacted
 }
 
-// Apply puts effects and dependencies into a case as the shape says. A result of a tool that is
-// declared informational is a soft dependency, whatever was read of it: a step depends on what the
-// agent had read before that result instead. The steps of the case are new ones.
+// Apply puts effects, dependencies and inputs into a case, whose steps become new ones. A result of a
+// tool that is declared informational is a soft dependency: a step depends on what was read before it.
 func (s Shape) Apply(c *scenario.Case) *scenario.Error {
 	s.Tools.declare(c)
+	c.Steps = slices.Clone(c.Steps)
 	if s.Edges != Dataflow && c.Source != string(Attempts) { // an attempt begins anew, and has read nothing
-		c.Steps = slices.Clone(c.Steps)
 		s.rest(c)
 	}
 	s.inform(c)
 	for i := range c.Steps {
+		if step := &c.Steps[i]; s.Inputs && step.Tool != "" && step.InputText != "" {
+			step.Input = redact.JSON(step.InputText)
+		}
 		if wrong := checkStep(c.Steps[i]); wrong != nil {
 			return wrong
 		}

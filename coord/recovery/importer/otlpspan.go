@@ -45,6 +45,7 @@ type span struct {
 	unended  bool         // the source has no end of the span
 
 	input, output       entry.Digest
+	inputText           string // of a tool
 	tokensIn, tokensOut *int64
 	cost                *int64
 }
@@ -204,6 +205,9 @@ func (p *span) takeContent(a *attributes) {
 	}
 	if text := a.text(in, "input.value", "traceloop.entity.input"); text != "" {
 		p.input = entry.DigestOf(text)
+		if p.role == roleTool {
+			p.inputText = strings.Clone(text)
+		}
 	}
 	answer := a.text(out, "output.value", "traceloop.entity.output")
 	if answer == "" {

@@ -45,7 +45,7 @@ func (b *branches) visit(node int, agent string) []int {
 func (b *branches) step(node int, agent string) scenario.Step {
 	s := &b.spans[node]
 	step := scenario.Step{
-		ID: cmp.Or(s.own, s.id.String()), Agent: principal(b.format, cmp.Or(agent, "unnamed")), Tool: s.tool, Effect: entry.EffectNone, InputDigest: s.input,
+		ID: cmp.Or(s.own, s.id.String()), Agent: principal(b.format, cmp.Or(agent, "unnamed")), Tool: s.tool, Effect: entry.EffectNone, InputDigest: s.input, InputText: s.inputText,
 		Attempt: scenario.Attempt{
 			Outcome: scenario.OK, OutputDigest: s.output, TokensIn: s.tokensIn, TokensOut: s.tokensOut,
 			CostMicroUSD: s.cost, LatencyMS: latency(s.start, s.end),

@@ -126,7 +126,7 @@ func (t *tree) walk(node *toolbenchNode, at spot) {
 func (t *tree) call(node *toolbenchNode, at spot) int {
 	step := scenario.Step{
 		ID: strconv.Itoa(len(t.steps)), Agent: t.agent, Tool: at.action, Effect: toolEffect(at.action),
-		InputDigest: entry.DigestOf(node.Description), Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
+		InputText: node.Description, InputDigest: entry.DigestOf(node.Description), Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
 	}
 	if at.step >= 0 {
 		step.Parents = []scenario.Parent{{Step: strconv.Itoa(at.step), Dep: entry.Hard}}

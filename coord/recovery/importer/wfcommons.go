@@ -14,8 +14,8 @@ import (
 //
 //   - A step is a task; its tool is the program, otherwise the name of the task.
 //   - Every parent is a hard edge.
-//   - A task with a runtime ended; the format has no failures. A task without one is not observed.
-//   - A task that writes files, and none that it reads, is reversible. Any other is undeclared.
+//   - A task with a runtime ended: the format has no failures. One without is not observed.
+//   - A task that writes files, and none that it reads, is reversible, any other undeclared.
 //   - One agent runs all tasks of an instance.
 func workflowCase(file string, rec record) (scenario.Case, *scenario.Error) {
 	graph, wrong := foreign.Workflow(rec.value, scenario.StepsMax)

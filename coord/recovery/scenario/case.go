@@ -109,6 +109,8 @@ type Step struct {
 	// keyed: the content can be guessed from it, so it is no member of a log
 	// entry.
 	InputDigest entry.Digest `json:"input_digest,omitzero"`
+	// InputText is the raw input. The importer makes Input of it; it is part of no file.
+	InputText string `json:"-"`
 	// Input is what a live run gives to the tool or model.
 	Input jsontext.Value `json:"input,omitzero"`
 	// Expect is what a live run demands of the output.
