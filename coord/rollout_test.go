@@ -309,3 +309,26 @@ func TestRolloutGateFalls(t *testing.T) {
 	w.checkAll()
 	auditRollouts(t, w)
 }
+
+// TestRolloutRules: the rules of a case are the candidate's in its canary, and else those in force.
+func TestRolloutRules(t *testing.T) {
+	w := newWorld(t)
+	withRules(w)
+	w.put(w.startRollout())
+	if w.state.Rollouts().Beside() == nil {
+		t.Error("nobody decides beside")
+	}
+	w.put(w.canary(500))
+	arms := map[entry.Arm]int{}
+	for i := range uint64(40) {
+		id := entry.IncidentValue(i)
+		rules, arm := w.state.Rollouts().Of(compiled.Of(w.state), id)
+		arms[arm]++
+		if canary := rules.Hash() == rollout.DigestOf(candidateRules()); canary != (arm == entry.ArmCanary) || canary != w.state.Rollouts().Decides(id) {
+			t.Errorf("%s: %s by %s", id, arm, rules.Hash())
+		}
+	}
+	if arms[entry.ArmCanary] == 0 || arms[entry.ArmControl] == 0 {
+		t.Errorf("%v", arms)
+	}
+}

@@ -19,10 +19,11 @@ type Rules struct {
 	decided map[uint32]cachedDecision
 }
 
-// cachedDecision is a decision with the history of the task that it follows from.
+// cachedDecision is a decision with the history and the rules that it follows from.
 type cachedDecision struct {
-	past recovery.Task
-	d    recovery.TaskDecision
+	past  recovery.Task
+	d     recovery.TaskDecision
+	rules *recovery.Policy // of the arm that the task belongs to
 }
 
 // Of returns the rules of the policy in force. A policy without rules has the built-in rules. A
@@ -51,15 +52,16 @@ func (r *Rules) compile(s *State) *recovery.Policy {
 func (r *Rules) decide(s *State, number uint32, past recovery.Task) recovery.TaskDecision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rules := r.compile(s)
+	_, id := s.taskRef(number).Split()
+	rules, _ := s.rollouts.Of(r.compile(s), id)
 	known, ok := r.decided[number]
-	if ok && known.past.Same(&past) {
+	if ok && known.rules == rules && known.past.Same(&past) {
 		return known.d
 	}
 	if len(r.decided) >= decidedMax {
 		clear(r.decided)
 	}
-	one := cachedDecision{past, past.Decide(rules)}
+	one := cachedDecision{past, past.Decide(rules), rules}
 	r.decided[number] = one
 	return one.d
 }

@@ -82,6 +82,7 @@ coord/recovery ← coord/sound ← coord
 verify ← coord/sound
 api ← coord/rollout
 coord/recovery/judge ← coord/rollout
+coord/recovery ← coord/rollout
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
 coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
 verify ← coord/recovery/record
