@@ -135,7 +135,12 @@ func TestWithheldIsWithheldInEveryIncident(t *testing.T) {
 		w.put(w.answer("p1", again, "approve"))
 		w.next()
 		w.is(again, entry.IncidentAuthorized)
-		w.put(w.signal("a", entry.StandingExecutor, "a#b1"))
+		w.done("c", "late", entry.EffectCompensable)
+		w.put(w.signal("a", entry.StandingExecutor, "a#a1"))
+		w.next()
+		if f := w.incident(again).current; len(f.members) != 2 || len(f.approvals) != 0 { // it was approved, and grows as every plan
+			t.Fatalf("%d members, %d approvals", len(f.members), len(f.approvals))
+		}
 		w.done("b", "fresh", entry.EffectCompensable)
 		other := w.put(w.signal("b", entry.StandingExecutor, "b#fresh")).Index
 		w.next()

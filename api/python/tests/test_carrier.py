@@ -15,7 +15,7 @@ from recoveryledger import Agent, Undo
 
 from .support import Live
 
-STEP = re.compile(rb'("exec":\d+,"rule":"SCO-\d","from":)(\d+)')
+STEP = re.compile(rb'"exec":(\d+),"rule":"SCO-3","from":\d+')
 
 
 class Carrier(http.server.ThreadingHTTPServer):
@@ -37,7 +37,7 @@ class Carrier(http.server.ThreadingHTTPServer):
         """Says nothing of an agent that hung up."""
 
     def alter(self, body: bytes) -> bytes:
-        changed = STEP.sub(rb"\g<1>1", body)
+        changed = STEP.sub(rb'"exec":\1,"rule":"SCO-1","from":\1', body)  # it leads nowhere
         if changed == body or self.left <= 0:
             return body
         self.left -= 1
