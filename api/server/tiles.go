@@ -15,7 +15,7 @@ import (
 // getCheckpoint is GET /checkpoint (c2sp.org/tlog-tiles).
 func (s *Server) getCheckpoint(r *request) error {
 	c := r.c
-	head, err := s.checkpoint()
+	head, err := s.Checkpoint()
 	if err != nil {
 		return err
 	}

@@ -33,9 +33,9 @@ func (s *Server) witnessed() (head verify.SignedHead, named bool) {
 	return head, named
 }
 
-// checkpoint returns the head for GET /checkpoint. It is the newest head that the witnesses
+// Checkpoint returns the head for GET /checkpoint. It is the newest head that the witnesses
 // have cosigned. If there is none, it is the newest head.
-func (s *Server) checkpoint() (string, error) {
+func (s *Server) Checkpoint() (string, error) {
 	if head, _ := s.witnessed(); head.Note != "" {
 		return s.log.Countersign(head)
 	}

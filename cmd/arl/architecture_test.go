@@ -100,6 +100,8 @@ ledger/engine ← ledger
 ledger/bloom ← ledger
 verify ← ledger/export ← ledger
 ledger/durable ← ledger/export
+ledger/export ← ledger/publish ← cmd/arl/node
+ledger ← ledger/publish ← cmd/arl/backups
 merkle ← ledger/backup ← cmd/arl/node
 ledger/durable ← ledger/backup
 cmd/arl/access ← cmd/arl/backups ← cmd/arl

@@ -4,78 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/cmd/arl/terminal"
-	"recoveryledger/ledger/export"
-	"recoveryledger/merkle"
-	"recoveryledger/verify"
 )
-
-func (a *app) logExportCommand(o *access.Where) *cobra.Command {
-	return &cobra.Command{
-		Use:   "export DIR",
-		Short: "Write the log as static files for any web server",
-		Long: "Write the log as the static files of c2sp.org/tlog-tiles, for any web server or CDN. Another export to the same\n" +
-			"directory adds the new entries. Readers see either the older or the newer log, never a mix.",
-		Example: "  arl log export ./public",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.machine().WithLog(cmd.Context(), o, func(l *access.Log) error { return a.export(cmd.Context(), l, args[0]) })
-		},
-	}
-}
-
-// exportReport is the output of arl log export.
-type exportReport struct {
-	Dir   string      `json:"dir"`
-	Older merkle.Head `json:"older"`
-	Newer merkle.Head `json:"newer"`
-	Files int         `json:"files"`
-}
-
-// exportSource is the log under one head.
-type exportSource struct {
-	head verify.SignedHead
-	tile func(merkle.Tile) ([]byte, error)
-}
-
-// Published implements [export.Source].
-func (s *exportSource) Published() (verify.SignedHead, error) { return s.head, nil }
-
-// Tile implements [export.Source].
-func (s *exportSource) Tile(t merkle.Tile) ([]byte, error) { return s.tile(t) }
-
-func (a *app) export(ctx context.Context, l *access.Log, dir string) error {
-	head, err := l.Published(ctx)
-	if err != nil {
-		return err
-	}
-	tell, end := a.Progress("export")
-	done, err := export.Write(ctx, dir, &export.Config{
-		Source:   &exportSource{head, func(t merkle.Tile) ([]byte, error) { return l.Tile(ctx, t) }},
-		Open:     l.Root.Head,
-		Progress: tell,
-	})
-	end()
-	if errors.Is(err, export.ErrInconsistent) {
-		return exit.Contradicts("export", verify.NewForkEvidence(err.Error(), "", head.Note), err)
-	}
-	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return exit.With(exit.IO, err)
-	}
-	if err != nil {
-		return err
-	}
-	r := exportReport{Dir: dir, Older: done.Older, Newer: done.Newer, Files: done.Files}
-	return a.PrintObject(r, terminal.Field{"directory", dir}, terminal.Field{"tree head", fmt.Sprintf("size %d, root %s", r.Newer.Size, r.Newer.Root)},
-		terminal.Field{"before", fmt.Sprintf("size %d", r.Older.Size)}, terminal.Field{"files written", fmt.Sprint(r.Files)})
-}
 
 // tailOptions are the flags of arl log tail.
 type tailOptions struct {

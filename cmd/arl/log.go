@@ -10,6 +10,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
+	"recoveryledger/cmd/arl/backups"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
@@ -31,7 +32,7 @@ func (a *app) logCommand() *cobra.Command {
 	o.Register(flags)
 	o.RegisterInPlace(flags)
 	cmd.AddCommand(a.logHeadCommand(&o), a.logIndexCommand(&o), a.logProofCommand(&o), a.logAuditCommand(&o), a.logFsckCommand(&o),
-		a.logEvidenceCommand(&o), a.logExportCommand(&o), a.logImportCommand(&o), a.logTailCommand(&o))
+		a.logEvidenceCommand(&o), backups.ExportCommand(&a.Terminal, a.machine, &o), a.logImportCommand(&o), a.logTailCommand(&o))
 	return cmd
 }
 

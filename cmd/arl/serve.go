@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type serveOptions struct {
 	monitors                             listen.Monitors
 	notifying                            node.Notifying
 	keys                                 node.KeyURIs
+	publishing                           node.Publishing
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -68,6 +70,7 @@ func (a *app) serveCommand() *cobra.Command {
 	o.monitors.Register(flags)
 	o.notifying.Register(flags)
 	o.keys.Register(flags)
+	o.publishing.Register(flags)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8087", "address to listen on")
 	flags.StringVar(&o.policy, "policy", "", "policy file for the genesis of a new ledger (default: arl policy show --default)")
 	flags.StringVar(&o.origin, "origin", "", "name of a new ledger, in every tree head (default: made up, unique)")
@@ -194,7 +197,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	if err != nil {
 		return err
 	}
-	if err := o.notifying.Begin(n); err != nil {
+	if err := cmp.Or(o.notifying.Begin(n), o.publishing.Begin(ctx, n, p.Root, s.Checkpoint)); err != nil {
 		return err
 	}
 	if err := a.printStarted(n, e, p.Root); err != nil {
@@ -205,7 +208,8 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	var beside sync.WaitGroup
 	beside.Go(func() { e.alive.Ready(ctx, n, e.url) })
 	beside.Go(func() { o.notifying.Run(ctx) })
-	var conflict error
+	var conflict, ahead error
+	beside.Go(func() { ahead = o.publishing.Run(ctx, fail) })
 	beside.Go(func() {
 		if conflict = n.Witness(ctx, config.Witnesses); conflict != nil {
 			config.Metrics.Violated(metrics.Forked)
@@ -215,7 +219,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	err = s.Run(ctx, e.listener)
 	fail(nil)
 	beside.Wait()
-	return errors.Join(conflict, err)
+	return errors.Join(conflict, ahead, err)
 }
 
 // How a ledger starts whose witnesses do not answer.

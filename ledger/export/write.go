@@ -24,6 +24,18 @@ type Source interface {
 	Tile(t merkle.Tile) ([]byte, error)
 }
 
+// Fixed is the log under one head.
+type Fixed struct {
+	Head  verify.SignedHead
+	Tiles func(merkle.Tile) ([]byte, error)
+}
+
+// Published implements [Source].
+func (f *Fixed) Published() (verify.SignedHead, error) { return f.Head, nil }
+
+// Tile implements [Source].
+func (f *Fixed) Tile(t merkle.Tile) ([]byte, error) { return f.Tiles(t) }
+
 // Config describes an export. All members but Progress are mandatory.
 type Config struct {
 	Source Source

@@ -72,6 +72,11 @@ func TestCheckersOfOthers(t *testing.T) {
 		l.run(t, "log", "export", "--data", l.data, again)
 		fsck(t, l, "file://"+again)
 	})
+	t.Run("tessera fsck on what was published", func(t *testing.T) {
+		public := filepath.Join(t.TempDir(), "public")
+		l.run(t, "log", "export", "--data", l.data, "--to", "file://"+public)
+		fsck(t, l, "file://"+public)
+	})
 }
 
 func startLedger(t *testing.T) *live {

@@ -61,18 +61,6 @@ func BackupCommand(t *terminal.Terminal, machine func() *access.Machine) *cobra.
 	return cmd
 }
 
-// source is a log under one tree head.
-type source struct {
-	head verify.SignedHead
-	tile func(merkle.Tile) ([]byte, error)
-}
-
-// Published implements [export.Source].
-func (s *source) Published() (verify.SignedHead, error) { return s.head, nil }
-
-// Tile implements [export.Source].
-func (s *source) Tile(t merkle.Tile) ([]byte, error) { return s.tile(t) }
-
 // files are the files beside a log: a data directory, and its anchor.
 type files struct {
 	data   string // empty: they are not at hand
@@ -101,7 +89,7 @@ func save(ctx context.Context, t *terminal.Terminal, l *access.Log, f *files, di
 		return err
 	}
 	tell, end := t.Progress("backup")
-	done, err := export.Write(ctx, backup.LogDir(dir), &export.Config{Source: &source{head, func(tile merkle.Tile) ([]byte, error) { return l.Tile(ctx, tile) }},
+	done, err := export.Write(ctx, backup.LogDir(dir), &export.Config{Source: &export.Fixed{Head: head, Tiles: func(tile merkle.Tile) ([]byte, error) { return l.Tile(ctx, tile) }},
 		Open: l.Root.Head, Progress: tell})
 	end()
 	if errors.Is(err, export.ErrInconsistent) {

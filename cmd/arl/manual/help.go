@@ -131,7 +131,7 @@ var Placeholders = map[string]string{
 	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "expect": "TYPE:VALUE:LABEL", "format": "FORMAT", "from": "INDEX", "gates": "GATE,…",
 	"home": "DIR", "host": "NAME", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
 	"instance": "NAME", "key": "FILE|URI", "keyid": "FINGERPRINT", "kind": "KIND,…", "last-known-good": "REF",
-	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "log": "KEY", "member": "EXECUTION,…", "monitor": "URL", "name": "NAME", "newest": "HEAD", "notify": "FILE",
+	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "log": "KEY", "member": "EXECUTION,…", "monitor": "URL", "name": "NAME", "newest": "HEAD", "notify": "FILE", "publish": "LOCATION", "to": "LOCATION",
 	"origin": "NAME", "out": "FILE", "output": "FORM", "param": "NAME=FIRST..LAST", "payload": "FILE",
 	"policy": "FILE", "principal": "PRINCIPAL", "probe": "COMMAND", "profile": "NAME",
 	"public-key": "BASE64", "reason": "TEXT", "replay-safety": "WORD", "reserve": "BYTES", "roles": "ROLE,…", "root": "FILE", "rows": "FILE", "salt": "NAME", "stage": "STAGE",
