@@ -56,6 +56,7 @@ type Worker struct {
 	history    recovery.History
 	point      string // file of the task's newest checkpoint; empty: none
 	attempt    int
+	attempts   attempts
 	unanswered bool // a strategy that the policy names did not answer
 }
 
@@ -264,12 +265,14 @@ func (w *Worker) environment(c *Claim) []string {
 // here, or the end of the claim.
 func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err error) {
 	steps, progress, err := readRunDir(w.dir)
+	w.attempts.ended(e)
 	doubt := steps.inDoubt()
 	if err == nil {
 		doubt, err = w.logged(ctx, w.claim, doubt)
 	}
 	if e.OK() && err == nil {
 		if len(doubt) == 0 {
+			w.logAttempts(ctx, entry.StatusRecovered)
 			return false, w.claim.Complete(ctx, w.note("done"))
 		}
 		e.Failure, e.Text = Unfinished, w.Command.Redact.Text("exit code 0, but steps began and did not end: "+doubt.names())
@@ -286,6 +289,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	case err != nil:
 		return false, w.failedRecovery(ctx, err)
 	case e.Failure == Unfinished && doubt.confirmed():
+		w.logAttempts(ctx, entry.StatusRecovered)
 		return false, w.claim.Complete(ctx, w.note(fmt.Sprintf("done; the probe says that %d of the open steps took place", len(doubt))))
 	}
 	progress.Status = w.Command.Redact.Text(progress.Status)
@@ -294,26 +298,32 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	}
 	s, effects, spent := w.claim.Snapshot(e, progress, e.Output), w.effects(), w.claim.Task.RetriesSpent()
 	if e.Failure == Interrupted {
+		w.logAttempts(ctx, entry.StatusPassedOn)
 		return false, w.handBack(ctx, s)
 	}
 	s.Attempts = int64(min(w.attempt, entry.MaxAttempts))
 	w.say("%s: %s (%s)", w.claim.Task.Task, d.Action, d.Rule)
 	switch d.Action.Strategy {
 	case recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset, recovery.Wait:
+		w.logAttempts(ctx, entry.StatusPassedOn)
 		if w.again(held, &d) {
 			return true, nil
 		}
 		if cause := context.Cause(held); errors.Is(cause, ErrLeaseLost) {
 			return false, cause
 		}
+		w.attempts.drop()
+		w.logAttempts(ctx, entry.StatusPassedOn)
 		s.Class, s.Code, s.Attempts = Interrupted.Class, Interrupted.Code, 0 // asked to end before the next attempt
 		return false, w.handBack(ctx, s)
 	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
 		if !spent && effects != entry.EffectsUnknown {
+			w.logEnd(ctx, &d)
 			return false, w.handOver(ctx, e, s, &d)
 		}
 	default:
 	}
+	w.logEnd(ctx, &d)
 	err = w.claim.GiveUp(ctx, s)
 	// An agent that gives up without a retry left, or with effects in doubt, signals (SIG-1).
 	if err == nil && (effects == entry.EffectsUnknown || spent) {
@@ -357,6 +367,7 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 			return d, err
 		}
 		w.say("%s: %s (%s)", w.claim.Task.Task, d.Action, d.Rule)
+		w.attempts.tried(h, &d, string(recovery.ResultOK))
 		h.Rungs = append(h.Rungs, h.RungOf(d.Action, d.Rule, recovery.ResultOK))
 		if err := w.reconcile(held, w.claim, doubt); err != nil || e.Failure == Unfinished && doubt.confirmed() {
 			return d, err
@@ -367,6 +378,7 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 // again notes the rung, and waits for the time that was decided. It reports false if the
 // claim ends meanwhile.
 func (w *Worker) again(held context.Context, d *recovery.Decision) bool {
+	w.attempts.tried(&w.history, d, "")
 	w.history.Rungs = append(w.history.Rungs, w.history.RungOf(d.Action, d.Rule, recovery.ResultFailed))
 	return client.Pause(held, time.Duration(d.Action.WaitMS)*time.Millisecond) == nil
 }

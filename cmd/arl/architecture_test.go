@@ -87,6 +87,7 @@ ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/e
 coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
 verify ← coord/recovery/record
 coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
+coord/recovery/scenario ← coord/recovery/importer/tried ← coord/recovery/importer
 coord/recovery/scenario ← coord/recovery/live ← cmd/arl
 ledger/entry ← ledger/keys ← cmd/arl/demo
 ledger/redact ← api/worker
@@ -209,7 +210,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/secure-systems-lab/":  {"ledger/keys"},
 	}
 	pure := []string{"merkle", "ledger/entry", "verify", "verify/bundle", "coord/recovery", "coord/codec", "coord/compact", "coord/scope", "coord/recovery/scenario",
-		"coord/recovery/importer", "coord/recovery/importer/foreign", "ledger/redact"}
+		"coord/recovery/importer", "coord/recovery/importer/foreign", "coord/recovery/importer/tried", "ledger/redact"}
 	noHTTP := append([]string{"coord"}, pure...)
 	for _, p := range packages(t) {
 		for _, imported := range p.imports() {

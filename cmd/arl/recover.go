@@ -180,9 +180,8 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 	if strings.Contains(o.ledger, "://") {
 		where.URL, where.Data = o.ledger, ""
 	}
-	machine := a.machine()
-	return machine.WithRegistry(ctx, where, func(reg *access.Recording) error {
-		signer, err := machine.EngineSigner(ctx, reg, o.key)
+	return a.machine().WithRegistry(ctx, where, func(reg *access.Recording) error {
+		signer, err := a.machine().EngineSigner(ctx, reg, o.key)
 		if err != nil {
 			return err
 		}

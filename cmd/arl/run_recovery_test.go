@@ -78,6 +78,12 @@ func TestRunGoesOnInTheLadder(t *testing.T) {
 	if next.Agent == holder || next.Failures[0].Attempts != 2 || !strings.Contains(next.Reason, "(twice[1])") {
 		t.Errorf("%+v\n%s", next, said)
 	}
+	tried := entriesOf[entry.Attempt](m, entry.KindAttempt, "--agent", string(holder))
+	if len(tried) == 0 || tried[0].Agent != holder || tried[0].Task != entry.Ref(task) || tried[0].Policy == "" || tried[0].Status != entry.StatusPassedOn ||
+		len(tried[0].Rungs) != 2 || tried[0].Rungs[0].Strategy != "retry" || tried[0].Rungs[0].Result != "failed" || tried[0].Rungs[0].LatencyMS == nil ||
+		tried[0].Rungs[1].Strategy != "fail_reassign" || tried[0].Rungs[1].Result != "decided" {
+		t.Errorf("%+v", tried)
+	}
 	second, more := m.scripted(next.Agent, task, "exit 1")
 	if code := exitOf(second.Run()); code != 7 || strings.Contains(more.String(), "(twice[0])") || !strings.Contains(more.String(), "(twice[1])") {
 		t.Errorf("exit code %d: %s", code, more)

@@ -66,7 +66,7 @@ func (k *Coordinator) Run(ctx context.Context) error {
 // the log does not grow.
 func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err error) {
 	for {
-		now, todo, silences := k.Log.Now(), []entry.Body(nil), map[entry.Body]coord.Silence{}
+		now, todo, silences, decided := k.Log.Now(), []entry.Body(nil), map[entry.Body]coord.Silence{}, map[entry.Body]*entry.Attempt{}
 		lost, wait := k.Replica.leases.Lost()
 		k.Replica.Read(func(s *coord.State) {
 			size = s.Size()
@@ -79,6 +79,7 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 				if of, silent := s.SilenceOf(body, now); silent {
 					silences[body] = of
 				}
+				decided[body] = attemptOf(s, body, now, k.Replica.Rules())
 			}
 		})
 		if wait >= 0 {
@@ -97,7 +98,13 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 			if of, silent := silences[body]; silent && err == nil && k.Silent != nil {
 				k.Silent(of)
 			}
-			written = written || err == nil
+			if err != nil {
+				continue
+			}
+			written = true
+			if err := k.record(ctx, decided[body], now); err != nil {
+				return size, wake, err
+			}
 		}
 		if !written {
 			if len(todo) > 0 {

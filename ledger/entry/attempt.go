@@ -68,7 +68,7 @@ const (
 const (
 	StatusRecovered = "auto_recovered"
 	StatusEscalated = "escalated"
-	StatusPassedOn  = "passed_on" // somebody else goes on with it
+	StatusPassedOn  = "passed_on" // it goes on
 	StatusNoFailure = "no_failure"
 )
 
@@ -85,6 +85,50 @@ func (a *Attempt) Cases() iter.Seq[*AttemptCase] {
 		}
 	}
 }
+
+// Size returns a bound on the bytes of the cases in a payload.
+func (a *Attempt) Size() (n int) {
+	for c := range a.Cases() {
+		n += c.Size()
+	}
+	return n
+}
+
+// Size returns a bound on the bytes of the case in a payload.
+func (c *AttemptCase) Size() int {
+	const members, number = 160, 18 // names of members with their marks
+	n := members + len(c.Case) + len(c.TraceDigest) + 3*number + len(c.Facts)
+	for i := range c.Rungs {
+		r := &c.Rungs[i]
+		n += members + len(r.Step) + len(r.Class) + len(r.Code) + len(r.Rule) + len(r.Strategy) + len(r.Variant) + len(r.Model) +
+			len(r.Result) + 5*number + 2*len(r.Reason)
+	}
+	return n
+}
+
+// Joint is an attempt that takes further cases up, of the same run, agent, task, policy and arm.
+type Joint struct {
+	*Attempt
+	room int // for further cases, in bytes; 0: not known
+}
+
+// Join takes the first case of another attempt up. It reports false if the entry has no room for the
+// case.
+func (j *Joint) Join(other *Attempt) bool {
+	if j.room == 0 {
+		j.room = joinMax - j.Size()
+	}
+	size := other.AttemptCase.Size()
+	if size > j.room || len(j.Also) == MaxAlso {
+		return false
+	}
+	j.room -= size
+	j.Also = append(j.Also, other.AttemptCase)
+	return true
+}
+
+// joinMax bounds the cases of an entry in bytes: as base64 they are smaller than an envelope may be.
+const joinMax = 33 << 10
 
 // Of returns the principal whose work the cases are.
 func (a *Attempt) Of() Principal { return cmp.Or(a.Agent, a.Iss) }

@@ -95,7 +95,8 @@ type execution struct {
 	known   map[[16]byte]bool // cases that the directory has traces of
 	size    int64             // of the scenario in bytes
 	// recorded says whether the real attempts are kept beside the traces.
-	recorded bool
+	recorded     bool
+	policyDigest entry.Digest
 }
 
 // begin does the work before the first case.
@@ -104,7 +105,7 @@ func (x *execution) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.size = size
+	x.size, x.policyDigest = size, x.Policy.Hash()
 	snapshot := x.snapshot(of)
 	x.recorded = snapshot.recorded()
 	config, err := snapshot.Encode()
@@ -175,7 +176,7 @@ func (x *execution) resume(ctx context.Context) error {
 		if err := x.tally.Add(&done.Trace, done.Leaf); err != nil || x.Recorder == nil {
 			return err
 		}
-		return x.Recorder.Attempt(ctx, AttemptOf(x.ID, &done.Trace, done.Encoded))
+		return x.record(ctx, done)
 	})
 	if len(known) > 0 {
 		x.known = known
@@ -280,7 +281,7 @@ func (x *execution) take(ctx context.Context, done *Result) error {
 	if x.Recorder == nil {
 		return nil
 	}
-	return x.Recorder.Attempt(ctx, AttemptOf(x.ID, &done.Trace, done.Encoded))
+	return x.record(ctx, done)
 }
 
 // finish writes the report, and closes the run in the ledger if it is whole.
@@ -328,18 +329,13 @@ func (x *execution) entry(op string) *entry.Run {
 // rootText is a run root as an entry holds it.
 func rootText(root merkle.Hash) entry.Digest { return entry.DigestFrom(root[:]) }
 
-// AttemptOf is the body of the entry about one case. It has the last rungs of the trace, and the
-// digest of the whole trace.
-func AttemptOf(run string, t *Trace, line []byte) *entry.Attempt {
-	a := &entry.Attempt{Run: run, AttemptCase: entry.AttemptCase{
-		Case: t.Case, Status: string(t.Status), TraceDigest: entry.DigestOf(line), Rungs: []entry.Rung{}}}
-	for _, r := range t.Rungs[max(0, len(t.Rungs)-rungsMax):] {
-		a.Rungs = append(a.Rungs, entry.Rung{
-			Attempt: r.Attempt, Class: r.Class, Code: r.Code, Rule: r.Rule, Strategy: r.Strategy, Model: r.Model,
-			Result: r.Result, CostMicroUSD: r.CostMicroUSD, LatencyMS: r.LatencyMS, Reason: r.Reason,
-		})
+// record hands the entry of a case over.
+func (x *execution) record(ctx context.Context, done *Result) error {
+	a, err := AttemptOf(x.ID, x.policyDigest, &done.Recovery, done.Encoded)
+	if err != nil {
+		return err
 	}
-	return a
+	return x.Recorder.Attempt(ctx, a)
 }
 
 // digestFile reads a file once.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
 
@@ -131,7 +132,17 @@ func TestAttemptFitsAnEntry(t *testing.T) {
 			Strategy: "retry_altered", Model: strings.Repeat("m", 128), Result: "not_observed", CostMicroUSD: &big, LatencyMS: &big, Reason: strings.Repeat("r", 64),
 		})
 	}
-	a := AttemptOf(strings.Repeat("r", 128), &trace, []byte("{}"))
+	long := scenario.Case{ID: trace.Case, Agent: "a", Steps: []scenario.Step{{ID: "s"}}}
+	for range 500 {
+		long.Steps[0].Attempts = append(long.Steps[0].Attempts, scenario.Attempt{Variation: scenario.Variation{Strategy: "retry"}})
+	}
+	a, err := AttemptOf(strings.Repeat("r", 128), entry.DigestOf(""), &Recovery{Trace: trace, Case: long}, []byte("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, complete, err := scenario.FromFacts(a.Facts); err != nil || complete {
+		t.Errorf("facts of 500 attempts: %v, %v", complete, err)
+	}
 	a.Header = entry.Header{V: 1, JTI: "00000000-0000-8000-8000-000000000000", Iss: entry.Principal(strings.Repeat("i", 128)), Aud: strings.Repeat("o", 128), Iat: 1,
 		Wid: entry.WorkflowID(strings.Repeat("w", 128))}
 	e, err := entry.New(a)

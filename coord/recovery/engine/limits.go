@@ -13,7 +13,11 @@ const (
 	rejectionsMax = 100
 	// rungsMax is how many rungs of a case its entry holds: with them it is
 	// smaller than an entry may be.
-	rungsMax = 48
+	rungsMax = 32
+	// factsMax is the size of the facts of a case in bytes, and attemptMax the size of an entry
+	// with them: smaller than an entry may be.
+	factsMax   = 8 << 10
+	attemptMax = 32 << 10
 	// valueMax is the length in bytes to which a value is cut that a replay found
 	// to differ.
 	valueMax = 200

@@ -56,11 +56,25 @@ func (Recorded) Attempt(_ context.Context, q scenario.Request) (scenario.Attempt
 // yet used; -1: none.
 func answering(s *scenario.Step, w scenario.Variation, used []bool) int {
 	for i := range s.Attempts {
-		if !used[i] && goesAlike(&s.Attempts[i], w) {
+		if !used[i] && goesAlike(&s.Attempts[i], w) && (w.Model != "" || !ranElsewhere(s, &s.Attempts[i])) {
 			return i
 		}
 	}
 	return -1
+}
+
+// ranElsewhere reports whether a recorded attempt ran on the model of a recorded fallback. Such an
+// attempt is no answer to an attempt on the model of before, which no member names.
+func ranElsewhere(s *scenario.Step, a *scenario.Attempt) bool {
+	if a.Model == "" || a.Strategy == string(recovery.FallbackModel) {
+		return false
+	}
+	for i := range s.Attempts {
+		if b := &s.Attempts[i]; b.Strategy == string(recovery.FallbackModel) && b.Model == a.Model {
+			return true
+		}
+	}
+	return false
 }
 
 // goesAlike reports whether a recorded attempt has the given variation.

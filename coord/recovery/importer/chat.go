@@ -151,7 +151,7 @@ func (t *transcript) step(turn *foreign.Turn) *scenario.Error {
 	names := argumentIDs(turn.Text)
 	t.open = append(t.open, openCall{id: turn.ID, step: index, ids: names})
 	s.InputText = turn.Text
-	s.Effect, s.Parents, s.InputDigest = toolEffect(turn.Tool), t.lineage.parents(index, turn.Text), entry.DigestOf(turn.Text)
+	s.Effect, s.Parents, s.InputDigest = foreign.ToolEffect(turn.Tool), t.lineage.parents(index, turn.Text), entry.DigestOf(turn.Text)
 	t.steps = append(t.steps, s)
 	t.retry(index, names)
 	return nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 
+	"recoveryledger/coord/recovery/importer/tried"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -24,15 +25,22 @@ import (
 //     evidence. Raw errors do not stand in a log.
 //   - A later signal that supersedes it and knows the effects, and an outcome
 //     that tells whether they took place, are what a reconcile found out.
-//   - Nothing else is known of what was tried, since a mere attempt writes no
-//     signal; costs and latencies are those of the executions.
+//   - Before those come the cases of attempt entries, from their facts: what was
+//     decided, tried and found out stands there, with the outcome, costs and
+//     latencies. A case that stands in the log twice has its index in its id.
+//     What a candidate decided in the shadow is left out.
+//   - Then come the tasks that failed: each claim is an attempt, and so is each
+//     attempt within a claim. A signal about such a claim makes no further case.
+//   - Of other subjects nothing else is known of what was tried; costs and
+//     latencies are those of the executions.
 //
 // Leaves are those of a log from its first entry on, in order; whether they
 // belong to it is for the caller to check. All executions are held in memory,
 // as a later signal may ask for any of them. After an error the sequence ends.
 func FromLog(name string, leaves iter.Seq2[[]byte, error], since int64) iter.Seq2[scenario.Case, error] {
 	return func(yield func(scenario.Case, error) bool) {
-		p := past{execs: map[entry.Ref]*pastExec{}, subjects: map[entry.Ref]*subject{}, signals: map[uint64]entry.Ref{}, since: since}
+		p := past{execs: map[entry.Ref]*pastExec{}, subjects: map[entry.Ref]*subject{}, signals: map[uint64]entry.Ref{}, since: since,
+			tried: tried.New(string(Ledger))}
 		index := uint64(0)
 		for leaf, err := range leaves {
 			if err == nil {
@@ -44,7 +52,15 @@ func FromLog(name string, leaves iter.Seq2[[]byte, error], since int64) iter.Seq
 			}
 			index++
 		}
+		for _, c := range p.tried.Cases() {
+			if !yield(c, nil) {
+				return
+			}
+		}
 		for _, s := range slices.SortedFunc(maps.Values(p.subjects), func(a, b *subject) int { return cmp.Compare(a.index, b.index) }) {
+			if p.ofTask(s) {
+				continue
+			}
 			c, wrong := p.toCase(s)
 			if wrong != nil {
 				wrong.File, wrong.Record = name, int(s.index)+1
@@ -66,12 +82,22 @@ type past struct {
 	subjects map[entry.Ref]*subject
 	signals  map[uint64]entry.Ref // the subject of each signal since then
 	since    int64
+	tried    *tried.Past
+}
+
+// ofTask reports whether a subject is a claim of a task that is a case itself.
+func (p *past) ofTask(s *subject) bool {
+	of := s.ref
+	if x := p.execs[s.ref]; x != nil {
+		of = x.task
+	}
+	return p.tried.Failed(of)
 }
 
 // pastExec has the values of an execution that a step needs.
 type pastExec struct {
 	index           uint64 // of the first entry
-	ref             entry.Ref
+	ref, task       entry.Ref
 	parents         []entry.Parent
 	effect          entry.Effect
 	progress        entry.Progress
@@ -107,6 +133,14 @@ func (p *past) add(name string, index uint64, leaf []byte) error {
 		if at >= p.since {
 			p.signal(index, body)
 		}
+	case *entry.Attempt:
+		if at >= p.since {
+			p.tried.Attempt(index, body)
+		}
+	case *entry.Task:
+		if at >= p.since {
+			p.tried.Task(index, body)
+		}
 	case *entry.Outcome:
 		if s := p.subjects[body.Exec]; s != nil {
 			s.known = cmp.Or(left(body.Result), s.known)
@@ -119,7 +153,7 @@ func (p *past) add(name string, index uint64, leaf []byte) error {
 func (p *past) execution(index uint64, x *entry.Execution) {
 	known := p.execs[x.Ref()]
 	if known == nil {
-		known = &pastExec{index: index, ref: x.Ref(), parents: x.Parents, effect: x.Effect}
+		known = &pastExec{index: index, ref: x.Ref(), task: x.Task, parents: x.Parents, effect: x.Effect}
 		p.execs[known.ref] = known
 	}
 	known.progress = x.Progress

@@ -6,6 +6,7 @@ import (
 
 	"go.opentelemetry.io/collector/pdata/pcommon"
 
+	"recoveryledger/coord/recovery/importer/foreign"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -53,7 +54,7 @@ func (b *branches) step(node int, agent string) scenario.Step {
 	}
 	switch s.role {
 	case roleTool:
-		step.Effect = toolEffect(s.tool)
+		step.Effect = foreign.ToolEffect(s.tool)
 	case roleAgent:
 		step.Tool = "invoke_agent"
 	default:

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"recoveryledger/coord/recovery/importer/foreign"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -125,7 +126,7 @@ func (t *tree) walk(node *toolbenchNode, at spot) {
 // call appends the step of an action input and gives its index.
 func (t *tree) call(node *toolbenchNode, at spot) int {
 	step := scenario.Step{
-		ID: strconv.Itoa(len(t.steps)), Agent: t.agent, Tool: at.action, Effect: toolEffect(at.action),
+		ID: strconv.Itoa(len(t.steps)), Agent: t.agent, Tool: at.action, Effect: foreign.ToolEffect(at.action),
 		InputText: node.Description, InputDigest: entry.DigestOf(node.Description), Attempt: scenario.Attempt{Outcome: scenario.NotObserved},
 	}
 	if at.step >= 0 {

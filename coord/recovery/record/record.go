@@ -44,8 +44,18 @@ type Recorder struct {
 	Run string
 
 	known   map[string]entry.Digest // for a resumed run: its entries in the log, by id
+	cases   map[string]entry.Digest // and the traces of its cases there
 	pending []*entry.Entry
-	ended   bool // the run is closed
+	open    []entry.Joint    // that further cases may join
+	opened  map[together]int // where they stand in open
+	ended   bool             // the run is closed
+}
+
+// together is what cases of one entry have in common.
+type together struct {
+	agent  entry.Principal
+	policy entry.Digest
+	arm    entry.Arm
 }
 
 var _ engine.Recorder = (*Recorder)(nil)
@@ -55,7 +65,7 @@ var ErrOther = errors.New("record: the ledger has an entry of the run with anoth
 
 // Resume finds out which entries of the run were registered before.
 func (r *Recorder) Resume(ctx context.Context) error {
-	r.known = map[string]entry.Digest{}
+	r.known, r.cases = map[string]entry.Digest{}, map[string]entry.Digest{}
 	for receipt, err := range r.Ledger.Receipts(ctx, entry.ByWorkflow, string(r.workflow())) {
 		if err != nil {
 			return err
@@ -63,6 +73,12 @@ func (r *Recorder) Resume(ctx context.Context) error {
 		e, _, err := entry.DecodeLeaf(receipt.Leaf)
 		if err != nil {
 			return err
+		}
+		if a, ok := e.Body.(*entry.Attempt); ok {
+			for c := range a.Cases() {
+				r.cases[c.Case] = c.TraceDigest
+			}
+			continue
 		}
 		r.known[e.Header.JTI] = contentOf(e.Body)
 	}
@@ -77,10 +93,7 @@ func (r *Recorder) workflow() entry.WorkflowID { return entry.WorkflowID("run/" 
 
 // contentOf returns the content that must be equal when an entry is made again.
 func contentOf(body entry.Body) entry.Digest {
-	switch b := body.(type) {
-	case *entry.Attempt:
-		return b.TraceDigest
-	case *entry.Run:
+	if b, ok := body.(*entry.Run); ok {
 		return b.ConfigDigest + b.ScenarioDigest + b.RunRoot + b.ReportDigest
 	}
 	return ""
@@ -92,16 +105,45 @@ func (r *Recorder) Begin(ctx context.Context, open *entry.Run) error {
 	return errors.Join(r.add(ctx, open), r.Flush(ctx))
 }
 
-// Attempt implements [engine.Recorder].
+// Attempt implements [engine.Recorder]. Cases of one agent share an entry, up to the size of one.
 func (r *Recorder) Attempt(ctx context.Context, a *entry.Attempt) error {
-	a.Header = r.header(entry.AttemptJTI(a.Run, a.Case))
-	return r.add(ctx, a)
+	if trace, there := r.cases[a.Case]; there {
+		if trace != a.TraceDigest {
+			return fmt.Errorf("%w: case %s of %s: the run cannot continue", ErrOther, a.Case, r.workflow())
+		}
+		return nil
+	}
+	if r.opened == nil {
+		r.opened = map[together]int{}
+	}
+	of := together{a.Agent, a.Policy, a.Arm}
+	if at, ok := r.opened[of]; ok && r.open[at].Join(a) {
+		return nil
+	}
+	r.opened[of] = len(r.open)
+	if r.open = append(r.open, entry.Joint{Attempt: a}); len(r.open)+len(r.pending) < batchMax {
+		return nil
+	}
+	return r.Flush(ctx)
+}
+
+// settle makes entries of the cases that came together.
+func (r *Recorder) settle(ctx context.Context) error {
+	open := r.open
+	r.open, r.opened = nil, nil
+	for _, a := range open {
+		a.Header = r.header(entry.AttemptJTI(a.Run, a.Case))
+		if err := r.add(ctx, a.Attempt); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // End implements [engine.Recorder].
 func (r *Recorder) End(ctx context.Context, closed *entry.Run) error {
 	closed.Header = r.header(r.idOf("close"))
-	err := errors.Join(r.add(ctx, closed), r.Flush(ctx))
+	err := errors.Join(r.settle(ctx), r.add(ctx, closed), r.Flush(ctx))
 	r.ended = err == nil
 	return err
 }
@@ -138,11 +180,15 @@ func (r *Recorder) add(ctx context.Context, body entry.Body) error {
 	if r.pending = append(r.pending, e); len(r.pending) < batchMax {
 		return nil
 	}
-	return r.Flush(ctx)
+	return r.register(ctx)
 }
 
 // Flush implements [engine.Recorder].
 func (r *Recorder) Flush(ctx context.Context) error {
+	return errors.Join(r.settle(ctx), r.register(ctx))
+}
+
+func (r *Recorder) register(ctx context.Context) error {
 	if len(r.pending) == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package importer
+package foreign
 
 import (
 	"testing"
@@ -15,7 +15,7 @@ func TestToolEffects(t *testing.T) {
 		"cancel_reservation": entry.EffectIrrevocable, "send_certificate": entry.EffectIrrevocable, "transfer_to_human_agents": entry.EffectIrrevocable,
 		"update_address": entry.EffectUndeclared, "getaway": entry.EffectUndeclared, "": entry.EffectUndeclared, "delete_all": entry.EffectUndeclared,
 	} {
-		if got := toolEffect(tool); got != want {
+		if got := ToolEffect(tool); got != want {
 			t.Errorf("%s: %s, want %s", tool, got, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package importer
+package foreign
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// toolEffect is the effect of a tool that an agent calls by name. It is the
+// ToolEffect is the effect of a tool that an agent calls by name. It is the
 // table below and nothing else: a name it does not hold is undeclared, which
 // counts as irrevocable for anything automatic.
 //
@@ -23,7 +23,7 @@ import (
 // The prefixes are a convention that the airline tools of tau-bench keep and
 // that the APIs of ToolBench keep where they have them; neither source records
 // the HTTP method, so that an API with another name stays undeclared.
-func toolEffect(tool string) entry.Effect {
+func ToolEffect(tool string) entry.Effect {
 	for _, prefix := range []string{"get_", "search_", "list_"} {
 		if strings.HasPrefix(tool, prefix) {
 			return entry.EffectNone

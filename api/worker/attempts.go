@@ -1,0 +1,84 @@
+package worker
+
+import (
+	"context"
+	"time"
+
+	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
+)
+
+// attempts are what a claim has tried since the last entry about it. An attempt is logged as soon
+// as its result is known, so that a worker that is killed loses only the attempt under way.
+type attempts struct {
+	rungs   []entry.Rung
+	pending bool // the result of the last rung is not known
+}
+
+// resultDecided is the result of an action that the worker leaves to others.
+const resultDecided = "decided"
+
+// tried notes an action about the failure in h.
+func (a *attempts) tried(h *recovery.History, d *recovery.Decision, result string) {
+	class, code := h.Effective()
+	r := entry.Rung{Attempt: int64(len(h.Rungs)), Class: class, Code: code, Rule: d.Rule.ID, Strategy: string(d.Action.Strategy),
+		Variant: string(d.Action.Variant) + string(d.Action.Scope), Model: d.Action.Model, Result: result, Reason: string(d.Action.Reason)}
+	if d.Action.WaitMS > 0 {
+		r.WaitMS = new(d.Action.WaitMS)
+	}
+	a.rungs, a.pending = append(a.rungs, r), result == ""
+}
+
+// ended notes how the attempt under way ended.
+func (a *attempts) ended(e *Ending) {
+	if !a.pending {
+		return
+	}
+	last := &a.rungs[len(a.rungs)-1]
+	last.Result = string(recovery.ResultFailed)
+	if e.OK() {
+		last.Result = string(recovery.ResultOK)
+	}
+	last.LatencyMS = new(max(e.Ended.Sub(e.Started), 0).Milliseconds())
+	a.pending = false
+}
+
+// drop notes that the attempt under way was not made: the claim ended before.
+func (a *attempts) drop() {
+	a.rungs[len(a.rungs)-1].Result, a.pending = Interrupted.Code, false
+}
+
+// logAttempts logs what was tried since. The claim goes on without the entry if the ledger refuses
+// it.
+func (w *Worker) logAttempts(ctx context.Context, status string) {
+	if w.attempts.pending || len(w.attempts.rungs) == 0 {
+		return
+	}
+	t := &w.claim.Task
+	_, id := t.Task.Split()
+	a := &entry.Attempt{Agent: w.claim.Agent, Task: t.Task, Policy: w.policy.Hash(),
+		AttemptCase: entry.AttemptCase{Case: id, Rungs: w.attempts.rungs, Status: status}}
+	if w.history.StartedAt > 0 {
+		a.ElapsedMS = new(max(time.Now().UnixMilli()-w.history.StartedAt, 0))
+	}
+	w.attempts.rungs = nil
+	if err := w.claim.Submit(ctx, a); err != nil {
+		w.say("%s: the attempt is not logged: %s", t.Task, w.Command.Redact.Text(err.Error()))
+	}
+}
+
+// statusOf is the status of a case that ends for this claim by an action.
+func statusOf(s recovery.Strategy) string {
+	switch s {
+	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
+		return entry.StatusEscalated
+	default:
+		return entry.StatusPassedOn
+	}
+}
+
+// logEnd logs the action that ends the claim.
+func (w *Worker) logEnd(ctx context.Context, d *recovery.Decision) {
+	w.attempts.tried(&w.history, d, resultDecided)
+	w.logAttempts(ctx, statusOf(d.Action.Strategy))
+}
