@@ -151,7 +151,16 @@ func TestASlowKeyMakesLargeCommits(t *testing.T) {
 			}
 		})
 	}
+	for waiting := 0; waiting == 0; waiting = r.Waiting() { // behind the signature of the first
+		must(t, t.Context().Err())
+	}
 	all.Wait()
+	if n := r.Waiting(); n != 0 {
+		t.Errorf("%d requests wait, and all were answered", n)
+	}
+	if n := r.SnapshotLag(); n != submitters {
+		t.Errorf("%d entries behind the newest snapshot, want %d", n, submitters)
+	}
 	if n := key.asked.Load(); n > submitters/10 {
 		t.Errorf("%d signatures for %d submitters", n, submitters)
 	}

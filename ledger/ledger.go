@@ -263,6 +263,8 @@ type Log struct {
 	tiles *lru.Cache[merkle.Tile, *merkle.TileNodes]
 	known *filter // over dedup keys
 
+	snapshotAt atomic.Uint64 // size of the newest snapshot that is durable
+
 	damage error // of the stored snapshot; nil: none was found when the log was opened
 
 	// The way into the order and out of it.
@@ -363,6 +365,7 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
+	l.snapshotAt.Store(snapshot)
 	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size)}
 	l.cfg.Committed(l.Head().SignedHead)
 	return nil

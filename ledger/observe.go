@@ -16,6 +16,15 @@ type Commit struct {
 	Took    time.Duration  // for the write and its sync
 }
 
+// SnapshotLag returns the number of entries that the newest snapshot of the state does not cover.
+func (l *Log) SnapshotLag() uint64 {
+	at := l.snapshotAt.Load() // before the size, which does not fall
+	return l.Size() - at
+}
+
+// Waiting returns the number of submissions that wait for the next commit.
+func (l *Log) Waiting() int { return len(l.in) }
+
 // Ready returns nil if entries are taken now. Otherwise it is [ErrStopped], or
 // the [*entry.Refusal] that a new entry would get: not-ready or
 // insufficient-storage. While Run reads and checks the dedup keys, the log is not

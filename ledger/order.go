@@ -255,6 +255,7 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 		l.sync(p)
 	}
 	l.must(p.store.Close())
+	l.snapshotAt.Store(o.snapshot)
 	if p.first == 0 && p.next > 0 {
 		// A crash before it leaves a log under keys that count as unused, which the
 		// next open puts right; after it, keys without a log are a loss.

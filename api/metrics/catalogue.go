@@ -72,6 +72,9 @@ var alerts = map[string][]string{
 	"arl_disk_reserve_bytes":         {"ArlDiskAlmostFull"},
 	"arl_invariant_violations_total": {"ArlInvariant"},
 	"arl_key_away_seconds":           {"ArlKeyAway"},
+	"arl_clock_offset_seconds":       {"ArlClockStepped"},
+	"arl_connections_refused_total":  {"ArlConnections"},
+	"arl_notifications_late_seconds": {"ArlNotifications"},
 }
 
 // texts returns values as strings.
@@ -109,6 +112,7 @@ func ofEntries() []Metric {
 			Meaning: "Time of a commit's write and sync."},
 		Metric{Name: "arl_commit_entries", Type: Histogram, buckets: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096},
 			Meaning: "Entries made durable by one commit."},
+		Metric{Name: "arl_queue_depth", Type: Gauge, pulled: true, Meaning: "Requests with entries that wait for the next commit."},
 		Metric{Name: "arl_lanes_narrow", Type: Gauge, pulled: true,
 			Meaning: "Clients that wait for each other, because too many of their entries were refused."},
 		Metric{Name: "arl_lanes_waiting", Type: Gauge, pulled: true, Meaning: "Requests of these clients that are under way or wait."})
@@ -133,6 +137,13 @@ func ofLog() []Metric {
 		Metric{Name: "arl_anchor_lag_seconds", Type: Gauge, Unit: "seconds", pulled: true,
 			Meaning: "Age of the oldest entry that the anchor on the disk does not cover; 0: it covers all."},
 		Metric{Name: "arl_fold_lag_entries", Type: Gauge, pulled: true, Meaning: "Entries that readers have not taken up. The next read takes them up."},
+		Metric{Name: "arl_snapshot_lag_entries", Type: Gauge, pulled: true,
+			Meaning: "Entries that the newest snapshot of the state does not cover. A start after a crash applies them again."},
+		Metric{Name: "arl_checked_timestamp_seconds", Type: Gauge, Unit: "seconds", pulled: true, Labels: []Label{label("check", "how the log was checked", checks...)},
+			Meaning: "When arl log fsck or arl log audit last checked this data directory, in Unix seconds; 0: never."},
+		Metric{Name: "arl_checked_sound", Type: Gauge, pulled: true, Labels: []Label{label("check", "how the log was checked", checks...)},
+			Meaning: "1 if that check found the log sound; 0: it did not, or there was none."},
+		Metric{Name: "arl_checked_entries", Type: Gauge, pulled: true, Labels: []Label{label("check", "how the log was checked", checks...)}, Meaning: "Entries that this check covered."},
 		Metric{Name: "arl_snapshots_damaged_total", Type: Counter, Meaning: "Damaged snapshots of the state. The ledger rebuilt the state from the log."},
 		Metric{Name: "arl_witnessed_size", Type: Gauge, pulled: true, Meaning: "Entries below the newest tree head that the quorum of witnesses has cosigned."},
 		Metric{Name: "arl_witnessed_age_seconds", Type: Gauge, Unit: "seconds", pulled: true,
@@ -221,7 +232,7 @@ var invariants = []struct {
 }{
 	{Forged, "An entry came under a key that did not sign it. The ledger refused it."},
 	{Equivocated, "A principal signed two payloads under one id. The ledger refused the second and keeps it as evidence."},
-	{Forked, "A witness knows another history of this log. The ledger stops."},
+	{Forked, "A witness knows another history of this log. The ledger stops, and shows this counter until it was read once more, for 2 minutes at most."},
 	{CorruptRead, "The database gave bytes that were not written. The ledger answered with an error."},
 	{ExecutedTwice, "An agent named a second idempotency key for one execution. The ledger refused it."},
 	{BeyondLimits, "A decision exceeded what its signer may decide alone. The ledger refused it."},
@@ -254,6 +265,8 @@ func ofProcess() []Metric {
 	return group("The process",
 		Metric{Name: "arl_disk_free_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Free disk space at the database."},
 		Metric{Name: "arl_disk_reserve_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Free disk space below which entries are refused."},
+		Metric{Name: "arl_notifications_late_seconds", Type: Gauge, Unit: "seconds", pulled: true, Labels: []Label{{Name: "endpoint", Bound: "the endpoints of --notify; empty: there are none"}},
+			Meaning: "For how long the next message has waited that an endpoint has not taken; 0: none waits."},
 		Metric{Name: "arl_key_seconds", Type: Histogram, Unit: "seconds", Labels: []Label{label("key", "the keys of the ledger", ledgerKeys...)}, buckets: []float64{0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10},
 			Meaning: "Time of a signature by a key in a KMS, failures among them."},
 		Metric{Name: "arl_key_failures_total", Type: Counter, Labels: []Label{label("key", "the keys of the ledger", ledgerKeys...)},

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"recoveryledger/coord"
 	"recoveryledger/ledger"
@@ -32,6 +34,7 @@ type Metrics struct {
 
 	follower follower
 	away     away
+	reads    atomic.Uint64
 }
 
 // pulled is a metric whose value is asked for at the time of reading.
@@ -161,7 +164,21 @@ func (c collector) Collect(values chan<- prometheus.Metric) {
 
 // Handler answers with the metrics, in the text format of Prometheus or in OpenMetrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	all := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m.reads.Add(1)
+		all.ServeHTTP(w, r)
+	})
+}
+
+// Reads returns how often the metrics were read.
+func (m *Metrics) Reads() uint64 { return m.reads.Load() }
+
+// Final returns a handler that answers with the metrics as they are now, also when the ledger is
+// closed.
+func (m *Metrics) Final() http.Handler {
+	families, err := m.registry.Gather()
+	return promhttp.HandlerFor(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return families, err }), promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
 // Commit counts a commit. It is meant for [ledger.Config].Observe.

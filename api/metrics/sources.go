@@ -22,6 +22,8 @@ func (m *Metrics) Ledger(l *ledger.Log, c *coordinator.Replica, now func() time.
 		emit("arl_log_head_age_seconds", age(l, l.Size()-1))
 		emit("arl_clock_offset_seconds", float64(now().UnixMilli()-l.Now())/1000)
 		emit("arl_fold_lag_entries", float64(c.Behind()))
+		emit("arl_snapshot_lag_entries", float64(l.SnapshotLag()))
+		emit("arl_queue_depth", float64(l.Waiting()))
 		readState(c, l.Now(), emit)
 		held, lost := c.Leases().Counts()
 		emit("arl_leases", float64(held))
@@ -76,6 +78,44 @@ func (m *Metrics) Anchor(path string, l *ledger.Log, origin string) {
 		size := l.Size()
 		emit("arl_anchor_lag_entries", float64(size-min(size, head.Size)))
 		emit("arl_anchor_lag_seconds", age(l, head.Size))
+	})
+}
+
+// checks are the ways in which a data directory is checked.
+var checks = []string{"fsck", "audit"}
+
+// Checked is the result of a check of a data directory.
+type Checked struct {
+	At      int64  `json:"at"` // Unix milliseconds
+	Sound   bool   `json:"sound"`
+	Entries uint64 `json:"entries"`
+}
+
+// Checks shows the last checks of a data directory. last returns the result of one, by its name; nil:
+// there was none.
+func (m *Metrics) Checks(last func(check string) *Checked) {
+	m.add("checks", func(emit emit) {
+		for _, check := range checks {
+			found, sound := last(check), 0.0
+			if found == nil {
+				found = &Checked{}
+			}
+			if found.Sound {
+				sound = 1
+			}
+			emit("arl_checked_timestamp_seconds", float64(found.At)/1000, check)
+			emit("arl_checked_sound", sound, check)
+			emit("arl_checked_entries", float64(found.Entries), check)
+		}
+	})
+}
+
+// Notifications shows how late the endpoints of notifications are.
+func (m *Metrics) Notifications(late func() map[string]time.Duration) {
+	m.add("notifications", func(emit emit) {
+		for endpoint, time := range late() {
+			emit("arl_notifications_late_seconds", time.Seconds(), endpoint)
+		}
 	})
 }
 

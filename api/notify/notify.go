@@ -24,6 +24,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"recoveryledger/coord"
@@ -68,6 +69,7 @@ type follower struct {
 	place    cursor // where it stands
 	kept     cursor // as the disk has it
 	keptAt   time.Time
+	due      atomic.Int64 // Unix milliseconds since when the endpoint has not taken a message; 0: it has
 }
 
 // New returns a notifier. It reads the secrets and the cursors. An endpoint without a cursor begins at
@@ -125,6 +127,19 @@ const (
 	lookLeast = 5 * time.Millisecond
 	lookMost  = time.Second
 )
+
+// Late returns, for each endpoint, how long the message has waited that the endpoint has not taken
+// yet; 0: none waits.
+func (n *Notifier) Late() map[string]time.Duration {
+	late := map[string]time.Duration{}
+	for _, f := range n.endpoints {
+		late[f.endpoint.Name] = 0
+		if due := f.due.Load(); due > 0 {
+			late[f.endpoint.Name] = max(0, time.Since(time.UnixMilli(due)))
+		}
+	}
+	return late
+}
 
 // run follows the log until ctx ends.
 func (f *follower) run(ctx context.Context) error {
@@ -243,6 +258,8 @@ func (f *follower) tell(ctx context.Context, v *Event) error {
 		return err
 	}
 	m := &message{v.ID(f.cfg.Origin), body}
+	f.due.Store(time.Now().UnixMilli())
+	defer f.due.Store(0)
 	pause := f.cfg.First
 	for attempt := 1; ; attempt++ {
 		wait, err := f.try(ctx, m)

@@ -225,7 +225,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		ErrorLog:       slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 	if s.cfg.TLS != nil {
-		h.TLSConfig = s.cfg.TLS.config()
+		h.TLSConfig = s.cfg.TLS.Config()
 	}
 	most := int64(s.cfg.Connections)
 	listener = &bounded{listener, newBudget(most, max(1, most/2)), s.metrics.Connections(), s.metrics.ConnectionsRefused()}

@@ -70,9 +70,9 @@ func (t *TLS) load() (*tls.Config, error) {
 	return c, nil
 }
 
-// config returns the configuration of a listener. Each handshake takes the configuration in
+// Config returns the configuration of a listener. Each handshake takes the configuration in
 // use at that time.
-func (t *TLS) config() *tls.Config {
+func (t *TLS) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return t.current.Load(), nil },

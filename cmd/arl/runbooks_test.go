@@ -196,3 +196,40 @@ func checkRunbook(t *testing.T, name, page string, ran []string) {
 		}
 	}
 }
+
+// TestExitReasons wants each reason for which arl serve ends with exit code 10 in the runbook of a
+// ledger that refuses to start, and made by its drill. The reasons are those of package exit.
+func TestExitReasons(t *testing.T) {
+	read := func(path ...string) string {
+		content, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	codes := regexp.MustCompile(`case (errors\.Is\(err, ledger\.ErrCorrupt\).*):\n\t\treturn Inconsistent\n`).FindStringSubmatch(read("cmd", "arl", "exit", "exit.go"))
+	if codes == nil {
+		t.Fatal("package exit has no errors of a ledger with exit code 10")
+	}
+	errs := read("ledger", "ledger.go")
+	reasons := []string{"the ledger forked"}
+	for _, name := range regexp.MustCompile(`ledger\.(Err\w+)`).FindAllStringSubmatch(codes[1], -1) {
+		text := regexp.MustCompile(`\t` + name[1] + ` = errors\.New\("ledger: (.*)"\)`).FindStringSubmatch(errs)
+		if text == nil {
+			t.Fatalf("package ledger has no text of %s", name[1])
+		}
+		reasons = append(reasons, text[1])
+	}
+	if len(reasons) < 5 {
+		t.Errorf("reasons %q", reasons)
+	}
+	page, drill := read("docs", "operations", "runbooks", "ledger-down.md"), read("testdata", "scripts", "drill_ledger-down.txtar")
+	for _, reason := range reasons {
+		if !strings.Contains(page, "`"+reason+"`") {
+			t.Errorf("ledger-down.md says nothing about %q", reason)
+		}
+		if !regexp.MustCompile(`(?m)^exits 10 arl serve .*\nstderr '.*` + reason).MatchString(drill) {
+			t.Errorf("the drill does not make %q", reason)
+		}
+	}
+}

@@ -38,7 +38,7 @@ var update = flag.Bool("update", false, "write what the scripts compare with; re
 
 // TestMain lets the test binary be the program: scripts run it as arl.
 func TestMain(m *testing.M) {
-	testscript.Main(tidied{m}, map[string]func(){"arl": main, "bare": bare, "sigstore-kms-arltest": kms.Main})
+	testscript.Main(tidied{m}, map[string]func(){"arl": clocked, "bare": bare, "sigstore-kms-arltest": kms.Main})
 }
 
 // tidied are tests after which nothing is left in the temporary directory, though
@@ -77,6 +77,8 @@ func (t tidied) Run() int {
 //	prometheus            starts a Prometheus that scrapes the ledger, with the alerts of docs/operations
 //	alert NAME fires      waits until an alert fires; over: until it does not
 //	dashboards            waits until every query of the dashboards of docs/operations has data
+//	idle N                holds N connections to the ledger from another address that do nothing; 0: closes them
+//	sink deaf             starts an endpoint of notifications that never answers, and sets SINK; hears: it answers
 //	[prometheus]          whether promtool and prometheus are installed; with CI set they have to be
 //	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
 //
@@ -99,13 +101,14 @@ func TestScripts(t *testing.T) {
 			env.Setenv("DRAFT", filepath.Join(filepath.Dir(scenario), "..", "docs", "draft", "example"))
 			env.Setenv("POLICY", filepath.Join(filepath.Dir(scenario), "..", "coord", "recovery", "default.yaml"))
 			env.Values[serverKey{}] = new(scriptServer)
+			env.Values[idleKey{}], env.Values[sinkKey{}] = new([]net.Conn), new(sink)
 			env.Values[witnessesKey{}] = map[string]*scriptServer{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"stranger": scriptStranger, "serve": scriptServe, "shutdown": scriptShutdown, "crash": scriptCrash, "exits": scriptExits, "field": scriptField,
 			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip, "metric": scriptMetric,
-			"prometheus": scriptPrometheus, "alert": scriptAlert, "dashboards": scriptDashboards,
+			"prometheus": scriptPrometheus, "alert": scriptAlert, "dashboards": scriptDashboards, "idle": scriptIdle, "sink": scriptSink,
 		},
 		Condition: scriptCondition,
 	})
@@ -177,7 +180,7 @@ func scriptUnwitness(ts *testscript.TestScript, _ bool, args []string) {
 func (s *scriptServer) start(ts *testscript.TestScript, printed any, args []string) {
 	s.process = exec.Command("arl", args...)
 	s.process.Dir = ts.MkAbs(".")
-	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), exit.PassphraseVariable + "=" + ts.Getenv(exit.PassphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "GORACE=" + ts.Getenv("GORACE")}
+	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), exit.PassphraseVariable + "=" + ts.Getenv(exit.PassphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "GORACE=" + ts.Getenv("GORACE"), clockKey + "=" + ts.Getenv(clockKey)}
 	s.stderr.Reset()
 	s.process.Stderr = &s.stderr
 	stdout, err := s.process.StdoutPipe()

@@ -48,6 +48,7 @@ type serveOptions struct {
 	notifying                            node.Notifying
 	keys                                 node.KeyURIs
 	publishing                           node.Publishing
+	lastWord                             node.LastWord
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -62,7 +63,7 @@ func (a *app) serveCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := o.monitors.Join(cmd.Context(), a.serve(cmd.Context(), &o))
-			return o.notifying.Join(cmd.Context(), o.data, o.anchor, a.logger(slog.LevelInfo), err)
+			return o.lastWord.Say(cmd.Context(), o.notifying.Join(cmd.Context(), o.data, o.anchor, a.logger(slog.LevelInfo), err))
 		},
 	}
 	flags := cmd.Flags()
@@ -136,10 +137,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 			return errors.Join(err, n.Log.Close(), e.listener.Close())
 		}
 	}
-	counts.Disk(n.Database(), o.reserveBytes())
-	counts.Anchor(n.Anchor, n.Log, n.Origin)
-	counts.Build(version, thisBuild().Revision)
-	counts.Ledger(n.Log, n.Replica, time.Now) // before the coordinator writes
+	n.Show(counts, version, thisBuild().Revision) // before the coordinator writes
 	e.alive.Start(n)
 	if o.acceptNoCoordinator {
 		logger.Warn("NOTHING IS DECIDED: enrol a key for the coordinator and start again without --accept-no-coordinator")
@@ -197,7 +195,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(o.notifying.Begin(n), o.publishing.Begin(ctx, n, p.Root, s.Checkpoint)); err != nil {
+	if err := cmp.Or(o.notifying.Begin(n, config.Metrics), o.publishing.Begin(ctx, n, p.Root, s.Checkpoint)); err != nil {
 		return err
 	}
 	if err := a.printStarted(n, e, p.Root); err != nil {
@@ -213,6 +211,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	beside.Go(func() {
 		if conflict = n.Witness(ctx, config.Witnesses); conflict != nil {
 			config.Metrics.Violated(metrics.Forked)
+			o.lastWord.Take(config.Metrics, e.listener.Addr(), e.tls)
 			fail(conflict)
 		}
 	})

@@ -49,6 +49,7 @@ func (m *Machine) Fold(ctx context.Context, l *Log, name string) (*Fold, error) 
 	tell, end := m.Progress(name)
 	err = m.follow(ctx, l, l, f, tell)
 	end()
+	l.audited = name == "audit" && ctx.Err() == nil
 	if err != nil {
 		return nil, err
 	}

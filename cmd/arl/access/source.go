@@ -47,6 +47,7 @@ type Log struct {
 	Root     verify.Root
 	Before   *merkle.Head // accepted before this command; nil: none
 	Kept     keptUse
+	audited  bool // whether the entries were checked by their rules
 }
 
 // keptUse is the use of a log's kept fold by a command.
@@ -80,13 +81,16 @@ func (m *Machine) WithLog(ctx context.Context, w *Where, use func(*Log) error) e
 			l.Before = &source.known.Head
 		}
 		err = use(l)
+		if l.audited {
+			node.NoteCheck(w.Data, "audit", n.Log.Size(), err == nil)
+		}
 	}
 	return errors.Join(err, n.Log.Close())
 }
 
 // OpenLog returns the log of the connection's ledger.
 func (c *Connection) OpenLog(w *Where) *Log {
-	return &Log{c, c, c.Root, c.Before, w.keptUse()}
+	return &Log{logSource: c, Registry: c, Root: c.Root, Before: c.Before, Kept: w.keptUse()}
 }
 
 // nodeSource is a stopped ledger, opened in place.

@@ -38,11 +38,15 @@ const (
 	Coordinator entry.Principal = "coordinator"
 )
 
+// WallClock reads the clock of the machine. Tests replace it before a ledger is opened.
+var WallClock = time.Now
+
 // Node is an open data directory: the log, the fold and the ledger's own keys.
 //
 //	DIR/keys             keys of the ledger and of the coordinator, with the mark of unused keys
 //	DIR/db               the database
 //	DIR/index            the index over the log, which may be deleted
+//	DIR/checks           results of the last fsck and audit, which may be deleted
 //	DIR/evidence.ndjson  evidence of equivocation that the server received
 //	DIR.anchor           the anchor, beside the directory
 type Node struct {
@@ -192,6 +196,7 @@ func (n *Node) LedgerConfig(o Options) *ledger.Config {
 		AcceptClock:  o.AcceptClock,
 		Reserve:      o.Reserve,
 		Fatal:        o.Fatal,
+		Now:          WallClock,
 		Logger:       o.Logger,
 	}
 	if o.Looks {
@@ -231,9 +236,21 @@ func (w *wary) Snapshot(to io.Writer) error {
 	return w.State.Snapshot(to)
 }
 
-// Check computes the data of a stopped ledger again, and compares it with the stored data. Check
-// changes nothing. A difference is a [*ledger.DamageError].
+// Check computes the data of a stopped ledger again, and compares it with the stored data. A
+// difference is a [*ledger.DamageError]. Check changes nothing but the note of its result
+// ([Node.LastCheck]).
 func Check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledger.CheckReport, error) {
+	found, err := check(ctx, o, tell)
+	switch _, damage := errors.AsType[*ledger.DamageError](err); {
+	case err == nil:
+		NoteCheck(o.Dir, "fsck", found.Entries, true)
+	case damage:
+		NoteCheck(o.Dir, "fsck", 0, false)
+	}
+	return found, err
+}
+
+func check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledger.CheckReport, error) {
 	o.Looks = true
 	n, err := Prepare(o)
 	if err != nil {

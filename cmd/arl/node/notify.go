@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"recoveryledger/api/metrics"
 	"recoveryledger/api/notify"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger/backup"
@@ -42,14 +43,17 @@ func (y *Notifying) Check(read func(name string, limit int64) ([]byte, error)) e
 	return exit.With(exit.Config, err)
 }
 
-// Begin reads the cursors of the endpoints of an open ledger.
-func (y *Notifying) Begin(n *Node) (err error) {
+// Begin reads the cursors of the endpoints of an open ledger, and shows in m how late they are.
+func (y *Notifying) Begin(n *Node, m *metrics.Metrics) (err error) {
 	if y.file == nil {
+		m.Notifications(func() map[string]time.Duration { return map[string]time.Duration{"": 0} })
 		return nil
 	}
 	c := y.config(n)
 	c.Log, c.Replica, c.Logger = n.Log, n.Replica, n.Logger
-	y.notifier, err = notify.New(c, n.Log.Size())
+	if y.notifier, err = notify.New(c, n.Log.Size()); err == nil {
+		m.Notifications(y.notifier.Late)
+	}
 	return exit.With(exit.Config, err)
 }
 

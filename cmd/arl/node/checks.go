@@ -1,0 +1,52 @@
+package node
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/api/metrics"
+	"recoveryledger/ledger/durable"
+)
+
+// The results of the last checks of a data directory stand in DIR/checks, so that a running ledger
+// can tell of them.
+
+func checkPath(dir, check string) string { return filepath.Join(dir, "checks", check+".json") }
+
+// NoteCheck keeps the result of a check of a data directory, fsck or audit. A directory that cannot be
+// written stays without it: the check itself has told its result.
+func NoteCheck(dir, check string, entries uint64, sound bool) {
+	content, err := json.Marshal(metrics.Checked{At: time.Now().UnixMilli(), Sound: sound, Entries: entries})
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(checkPath(dir, check)), 0o700)
+	}
+	if err == nil {
+		_ = durable.Write(checkPath(dir, check), append(content, '\n'), 0o600)
+	}
+}
+
+// LastCheck returns the result of the last check of the data directory; nil: there is none that can
+// be read.
+func (n *Node) LastCheck(check string) *metrics.Checked {
+	content, err := os.ReadFile(checkPath(n.Dir, check))
+	if err != nil {
+		return nil
+	}
+	found := new(metrics.Checked)
+	if json.Unmarshal(content, found) != nil {
+		return nil
+	}
+	return found
+}
+
+// Show shows the log, its anchor, its disk, its checks and its build in metrics.
+func (n *Node) Show(m *metrics.Metrics, version, revision string) {
+	m.Disk(n.Database(), n.reserve)
+	m.Anchor(n.Anchor, n.Log, n.Origin)
+	m.Checks(n.LastCheck)
+	m.Build(version, revision)
+	m.Ledger(n.Log, n.Replica, WallClock)
+}

@@ -1,0 +1,70 @@
+package node
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"time"
+
+	"recoveryledger/api/metrics"
+	"recoveryledger/api/server"
+)
+
+// lastWordMost is how long a ledger that halted shows its last metrics. A Prometheus that reads them
+// at all reads them more often.
+const lastWordMost = 2 * time.Minute
+
+// LastWord shows the last metrics of a ledger that halted, so that the counter of the invariant that
+// it broke is read once. Everything else is refused. The zero LastWord says nothing.
+type LastWord struct {
+	last    http.Handler
+	address net.Addr
+	tls     *server.TLS // nil: plain HTTP
+}
+
+// Take takes the metrics as they are now, if somebody has read them before.
+func (w *LastWord) Take(m *metrics.Metrics, address net.Addr, t *server.TLS) {
+	if m.Reads() > 0 {
+		w.last, w.address, w.tls = m.Final(), address, t
+	}
+}
+
+// Say shows the metrics until they were read, ctx ends, or two minutes are over. It returns err: the
+// address may be taken, and the ledger has ended in any case.
+func (w *LastWord) Say(ctx context.Context, err error) error {
+	if w.last == nil {
+		return err
+	}
+	var listen net.ListenConfig
+	listener, failed := listen.Listen(ctx, w.address.Network(), w.address.String())
+	if failed != nil {
+		return err
+	}
+	if w.tls != nil {
+		listener = tls.NewListener(listener, w.tls.Config())
+	}
+	ctx, cancel := context.WithTimeout(ctx, lastWordMost)
+	defer cancel()
+	read := make(chan struct{}, 1)
+	s := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second, Handler: http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.URL.Path != "/metrics" {
+			http.Error(to, "the ledger has halted: its log says why", http.StatusServiceUnavailable)
+			return
+		}
+		w.last.ServeHTTP(to, r)
+		select {
+		case read <- struct{}{}:
+		default:
+		}
+	})}
+	go func() { _ = s.Serve(listener) }() // ends with Shutdown
+	select {
+	case <-read:
+	case <-ctx.Done():
+	}
+	ending, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer stop()
+	_ = s.Shutdown(ending) // the answer that is under way is whole
+	return err
+}
