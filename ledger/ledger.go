@@ -172,6 +172,9 @@ type Config struct {
 	// Reserve is the free disk space in bytes below which entries are refused
 	// (insufficient-storage). 0: 256 MiB.
 	Reserve uint64
+	// Rebuild is told, while Open builds the state again from the entries behind the newest
+	// snapshot, how many of total are applied. Nil: nobody is told.
+	Rebuild func(done, total uint64)
 	// CommitTimeout ends the process when a commit hangs longer. 0: 30 s.
 	CommitTimeout time.Duration
 }
@@ -196,6 +199,9 @@ func (c *Config) withDefaults(dir string) (*Config, error) {
 	}
 	if d.Observe == nil {
 		d.Observe = func(Commit) {}
+	}
+	if d.Rebuild == nil {
+		d.Rebuild = func(_, _ uint64) {}
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)

@@ -221,8 +221,21 @@ func (l *Log) restoreFold(fold Fold, v *view) (snapshot uint64, frontier *merkle
 	if snapshot, err = l.restoreSnapshot(fold, v.head.Size); err != nil {
 		return 0, nil, err
 	}
-	frontier, err = l.replay(context.Background(), v, fold, snapshot, v.head.Size)
+	frontier, err = l.replay(context.Background(), v, &rebuilt{fold, l.cfg.Rebuild, v.head.Size}, snapshot, v.head.Size)
 	return snapshot, frontier, err
+}
+
+// rebuilt is a fold that tells how much of the log has been applied to it.
+type rebuilt struct {
+	Fold
+	tell  func(done, total uint64)
+	total uint64
+}
+
+// Apply implements [Fold].
+func (r *rebuilt) Apply(e *entry.Entry, index uint64, at int64) {
+	r.Fold.Apply(e, index, at)
+	r.tell(index+1, r.total)
 }
 
 // replay applies the entries from from to below to, and returns the frontier of the tree of size

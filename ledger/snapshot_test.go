@@ -131,8 +131,15 @@ func TestRestoredAndRebuiltFoldsAreEqual(t *testing.T) {
 	for i := range more {
 		more[i] = newUnsigned(t)
 	}
+	var told []uint64
 	for _, disk := range []*vfs.MemFS{restored, rebuilt} {
-		r := start(t, "log", rollConfig(t, disk))
+		cfg, size := rollConfig(t, disk), uint64(0)
+		cfg.Rebuild = func(done, total uint64) { told, size = append(told, done), total }
+		r := start(t, "log", cfg)
+		if disk == rebuilt && (size != r.Head().Size || uint64(len(told)) != size || !slices.IsSorted(told) || told[size-1] != size) {
+			t.Errorf("told of %d entries of %d, up to %d", len(told), size, told[len(told)-1])
+		}
+		told = told[:0]
 		_, err := r.Submit(t.Context(), more...)
 		must(t, err)
 		r.stop()

@@ -121,7 +121,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		AcceptAnchor: o.acceptAnchor, AcceptClock: o.acceptClock,
 		Reserve: o.reserveBytes(), Logger: logger, Observe: counts.Commit, Machine: a.trust(),
 		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt)),
-		Fatal: e.alive.Fatal, URIs: o.keys, KeyUsed: counts.KeyUsed,
+		Fatal: e.alive.Fatal, Progress: e.alive.Progress, URIs: o.keys, KeyUsed: counts.KeyUsed,
 	})
 	if err == nil {
 		if err = n.ContinuesKnown(); err != nil {

@@ -99,7 +99,7 @@ func (w *Where) keptUse() keptUse {
 // InPlace returns the options that open the data directory of a stopped ledger. A log that is only
 // read is closed before a write could fail.
 func (m *Machine) InPlace(w *Where) node.Options {
-	return node.Options{Dir: w.Data, Anchor: w.Anchor, Machine: m.Trust, Passphrase: m.Passphrase, Fatal: m.Fatal}
+	return node.Options{Dir: w.Data, Anchor: w.Anchor, Machine: m.Trust, Passphrase: m.Passphrase, Fatal: m.Fatal, Progress: m.Progress}
 }
 
 // PinnedRoot returns the root that every answer is checked against.

@@ -40,6 +40,23 @@ func (l *Life) Opening() {
 	_ = service.Status("opens " + l.Data) // Ready reports a service manager that cannot be told
 }
 
+// progressEvery is the time between two lines about a long opening.
+const progressEvery = 10 * time.Second
+
+// Progress is [Options.Progress] of a server: it writes a line every 10 seconds, and tells the
+// service manager the same.
+func (l *Life) Progress(name string) (tell func(done, total uint64), end func()) {
+	last := time.Now()
+	return func(done, total uint64) {
+		if time.Since(last) < progressEvery {
+			return
+		}
+		last = time.Now()
+		l.Logger.Info("opening: the state is built again from the entries", "done", done, "total", total)
+		_ = service.Status(fmt.Sprintf("%s: %d of %d entries", name, done, total)) // Ready reports the error
+	}, func() {}
+}
+
 // Start writes which ledger was opened, and its tree head.
 func (l *Life) Start(n *Node) {
 	l.opened.Store(n.Log)

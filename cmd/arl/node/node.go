@@ -68,22 +68,24 @@ type Node struct {
 
 // Options say how a data directory is opened.
 type Options struct {
-	Dir          string                                          // data directory
-	Origin       string                                          // of a new ledger; empty: generated
-	Create       bool                                            // whether a new ledger may be made
-	Anchor       string                                          // file; empty: beside the directory
-	AcceptAnchor bool                                            // whether the database is trusted without its anchor
-	AcceptClock  bool                                            // whether a wall clock behind the last entry is trusted
-	Decides      bool                                            // whether the coordinator's key is needed
-	Index        bool                                            // whether an index of the log is kept
-	Serves       bool                                            // whether anything reads the state
-	Looks        bool                                            // whether the directory is only read
-	Reserve      uint64                                          // free disk space in bytes below which entries are refused; 0: the default
-	Fatal        func(error)                                     // told when the log breaks; does not return
-	Logger       *slog.Logger                                    // nil: nothing is logged
-	Observe      func(ledger.Commit)                             // nil: commits are not counted
-	URIs         KeyURIs                                         // keys in a KMS
-	KeyUsed      func(key string, took time.Duration, err error) // told of the signatures of a KMS; nil: nobody is
+	Dir          string              // data directory
+	Origin       string              // of a new ledger; empty: generated
+	Create       bool                // whether a new ledger may be made
+	Anchor       string              // file; empty: beside the directory
+	AcceptAnchor bool                // whether the database is trusted without its anchor
+	AcceptClock  bool                // whether a wall clock behind the last entry is trusted
+	Decides      bool                // whether the coordinator's key is needed
+	Index        bool                // whether an index of the log is kept
+	Serves       bool                // whether anything reads the state
+	Looks        bool                // whether the directory is only read
+	Reserve      uint64              // free disk space in bytes below which entries are refused; 0: the default
+	Fatal        func(error)         // told when the log breaks; does not return
+	Logger       *slog.Logger        // nil: nothing is logged
+	Observe      func(ledger.Commit) // nil: commits are not counted
+	// Progress shows how far the state is built again while the log is opened; nil: nobody sees it.
+	Progress func(name string) (tell func(done, total uint64), end func())
+	URIs     KeyURIs                                         // keys in a KMS
+	KeyUsed  func(key string, took time.Duration, err error) // told of the signatures of a KMS; nil: nobody is
 	// Machine has the profiles of this machine; nil: a new ledger begins without a check against
 	// them.
 	Machine *trust.Store
@@ -98,7 +100,11 @@ func Open(o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Log, err = ledger.Open(n.Database(), n.LedgerConfig(o))
+	config := n.LedgerConfig(o)
+	tell, end := o.rebuilding(time.Now())
+	config.Rebuild = tell
+	n.Log, err = ledger.Open(n.Database(), config)
+	end()
 	switch {
 	case errors.Is(err, ledger.ErrLost):
 		return nil, n.without(err)
@@ -126,6 +132,20 @@ func Open(o Options) (*Node, error) {
 		n.Index = n.newIndex(o.Decides)
 	}
 	return n, nil
+}
+
+// rebuilding returns what shows how far the state is built again, and what ends the display. A
+// start of less than a second, as after an orderly end, shows nothing.
+func (o *Options) rebuilding(began time.Time) (tell func(done, total uint64), end func()) {
+	if o.Progress == nil {
+		return nil, func() {}
+	}
+	show, end := o.Progress("rebuild")
+	return func(done, total uint64) {
+		if time.Since(began) >= time.Second {
+			show(done, total)
+		}
+	}, end
 }
 
 // Prepare opens a data directory without its log.
