@@ -14,6 +14,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 	"github.com/spf13/cobra"
+
 	"recoveryledger/cmd/arl/backups"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"

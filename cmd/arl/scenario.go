@@ -54,7 +54,7 @@ func (a *app) scenarioImportCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.format, "format", "", "format of the files: "+importer.Names()+", or ledger (required)")
 	flags.StringVar(&o.since, "since", "", "with ledger: incidents signalled at or after this time (RFC 3339)")
-	o.Shape.Register(flags, true)
+	o.Register(flags, true)
 	flags.StringArrayVar(&o.tags, "tag", nil, "tag of every case, such as holdout; may be repeated")
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "skip records that cannot be used, and list them")
 	o.Where.Register(flags)

@@ -29,6 +29,7 @@ def check_payload(schemas: Schemas, kind: str, payload: bytes) -> None:
     distinct(keys)
     distinct([parent["exec"] for parent in body.get("parents", [])] if kind == "execution" else [])
     distinct([signal["index"] for signal in body.get("dispositions", [])] if kind in ("decision", "record") else [])
+    distinct([case["case"] for case in [body, *body.get("also", [])]] if kind == "attempt" else [])
 
 
 def distinct(values: list[Json]) -> None:

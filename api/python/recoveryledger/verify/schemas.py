@@ -69,6 +69,8 @@ class Schemas:
             return valid(schema.get("then" if valid(arg, value) else "else", True), value)
         if keyword == "required":
             return not is_object or all(name in value for name in arg)
+        if keyword == "dependentRequired":
+            return not is_object or all(other in value for name in arg if name in value for other in arg[name])
         if keyword == "properties":
             return not is_object or all(valid(arg[name], value[name]) for name in arg if name in value)
         if keyword == "additionalProperties":
