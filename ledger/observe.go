@@ -25,10 +25,9 @@ func (l *Log) SnapshotLag() uint64 {
 // Waiting returns the number of submissions that wait for the next commit.
 func (l *Log) Waiting() int { return len(l.in) }
 
-// Ready returns nil if entries are taken now. Otherwise it is [ErrStopped], or
-// the [*entry.Refusal] that a new entry would get: not-ready or
-// insufficient-storage. While Run reads and checks the dedup keys, the log is not
-// ready, and new entries wait.
+// Ready returns nil if entries are taken now. Otherwise it is [ErrStopped], or the [*entry.Refusal]
+// that a new entry would get: not-ready or insufficient-storage. While Run reads and checks the dedup
+// keys, the log is not ready, and new entries wait.
 func (l *Log) Ready() error {
 	if over(l.closing) {
 		return ErrStopped
@@ -49,8 +48,8 @@ func (l *Log) Ready() error {
 	return nil
 }
 
-// Prepared waits until Run has found the store sound and takes entries. The error
-// is [ErrStopped], or that of ctx.
+// Prepared waits until Run has found the store sound and takes entries. The error is [ErrStopped],
+// or that of ctx.
 func (l *Log) Prepared(ctx context.Context) error {
 	select {
 	case <-l.sound:
@@ -74,9 +73,8 @@ func (l *Log) Now() int64 {
 	return now
 }
 
-// Inclusion returns the proof that the entry at index stands in the tree of the
-// first size entries. The error is [ErrNotFound] if the log is smaller, or if
-// the entry is not below size.
+// Inclusion returns the proof that the entry at index stands in the tree of the first size entries.
+// The error is [ErrNotFound] if the log is smaller, or if the entry is not below size.
 func (l *Log) Inclusion(index, size uint64) ([]merkle.Hash, error) {
 	v := l.view.Load()
 	if index >= size || size > v.head.Size {
@@ -89,8 +87,7 @@ func (l *Log) Inclusion(index, size uint64) ([]merkle.Hash, error) {
 	return merkle.ProveInclusion(index, size, l.nodes(v), edge)
 }
 
-// HeadAt returns the head that the log had when it had size entries. The error is
-// [ErrNotFound] if the log is smaller.
+// HeadAt returns the head that the log had with size entries, or [ErrNotFound] if it is smaller.
 func (l *Log) HeadAt(size uint64) (merkle.Head, error) {
 	v := l.view.Load()
 	if size > v.head.Size {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,13 +26,14 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// elsewhere has the assertions, in the tests of processes, that damage on a real disk is counted.
-const elsewhere = "../../cmd/arl/damage_process_test.go"
-
-// damages are the samples that elsewhere asserts.
-var damages = map[string]string{
-	"arl_snapshots_damaged_total":        `"arl_snapshots_damaged_total 1"`,
-	invariantSeries(metrics.CorruptRead): "`arl_invariant_violations_total{invariant=\"corrupt_read\"} 1`",
+// elsewhere are the metrics that tests of processes provoke: the file of the test, and what it asserts.
+var elsewhere = map[string][2]string{
+	"arl_snapshots_damaged_total":        {"../../cmd/arl/damage_process_test.go", `"arl_snapshots_damaged_total 1"`},
+	invariantSeries(metrics.CorruptRead): {"../../cmd/arl/damage_process_test.go", "`arl_invariant_violations_total{invariant=\"corrupt_read\"} 1`"},
+	"arl_checked_timestamp_seconds":      {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_timestamp_seconds{check="audit"}' !0`},
+	"arl_checked_sound":                  {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_sound{check="fsck"}' 1`},
+	"arl_checked_entries":                {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_entries{check="fsck"}' 4`},
+	"arl_notifications_late_seconds":     {"../../testdata/scripts/drill_notifications-late.txtar", `metric 'arl_notifications_late_seconds{endpoint="people"}' !0`},
 }
 
 // invariantSeries returns the name of the series of an invariant.
@@ -88,7 +90,7 @@ func TestEveryMetricIsProvoked(t *testing.T) {
 	for name, provoke := range map[string]func(*testing.T, provoked){
 		"incident": provokeIncident, "tasks": provokeTasks, "attempts": provokeAttempts, "refusals": provokeRefusals,
 		"witnesses": provokeWitnesses, "process": provokeProcess, "index": provokeIndex, "connections": provokeConnections,
-		"silence": provokeSilence, "lease": provokeLease, "clients": provokeClients, "key": provokeKey,
+		"silence": provokeSilence, "lease": provokeLease, "clients": provokeClients, "key": provokeKey, "queue": provokeQueue,
 	} {
 		t.Run(name, func(t *testing.T) { provoke(t, seen) })
 	}
@@ -99,11 +101,19 @@ func TestEveryMetricIsProvoked(t *testing.T) {
 	for _, i := range []metrics.Invariant{metrics.Forged, metrics.Equivocated, metrics.ExecutedTwice, metrics.BeyondLimits, metrics.ForbiddenRecovery} {
 		want = append(want, invariantSeries(i))
 	}
-	content, err := os.ReadFile(filepath.FromSlash(elsewhere))
-	must(t, err)
 	for _, name := range want {
-		if assertion := damages[name]; !seen[name] && (assertion == "" || !strings.Contains(string(content), assertion)) {
+		if seen[name] {
+			continue
+		}
+		test, known := elsewhere[name]
+		if !known {
 			t.Errorf("no test provokes %s", name)
+			continue
+		}
+		content, err := os.ReadFile(filepath.FromSlash(test[0]))
+		must(t, err)
+		if !strings.Contains(string(content), test[1]) {
+			t.Errorf("%s does not assert %s", test[0], test[1])
 		}
 	}
 }
@@ -306,4 +316,25 @@ func provokeClients(t *testing.T, seen provoked) {
 	s.Fail("/fails", http.ErrAbortHandler)
 	s.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fails", nil))
 	seen.read(n)
+}
+
+// provokeQueue has many submitters at once.
+func provokeQueue(t *testing.T, seen provoked) {
+	t.Helper()
+	n := start(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				if _, err := n.log.Submit(t.Context(), n.good()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	seen.until(n, "arl_queue_depth")
+	cancel()
+	all.Wait()
 }

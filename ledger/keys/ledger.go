@@ -302,7 +302,7 @@ func newSignerLine(origin, uri string) (string, error) {
 }
 
 func (l *Ledger) setSigner(line string) error {
-	if verifierKey, uri, ok := strings.Cut(line, " "); ok {
+	if verifierKey, uri, ok := strings.Cut(line, " "); ok && IsURI(uri) {
 		return l.setKMS(verifierKey, uri)
 	}
 	key, err := parseSignerKey(line, typeEd25519)
