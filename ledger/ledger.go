@@ -155,8 +155,7 @@ type Config struct {
 	AcceptAnchor bool
 	// Now reads the wall clock. Nil: time.Now.
 	Now func() time.Time
-	// Uptime reads a clock that only advances. Nil: the time since Open, which
-	// steps of the wall clock do not touch.
+	// Uptime reads a clock that only advances. Nil: the time since Open, which no step touches.
 	Uptime func() time.Duration
 	// MaxStep is the largest distance of the wall clock from the ledger's own
 	// that is believed, asked at every batch. Nil: one minute.
@@ -169,8 +168,7 @@ type Config struct {
 	// when Run ends. 0: 65,536. Fewer make a start after a crash faster and
 	// registration slower.
 	SnapshotEvery uint64
-	// Reserve is the free disk space in bytes below which entries are refused
-	// (insufficient-storage). 0: 256 MiB.
+	// Reserve is the free space in bytes below which entries are refused (insufficient-storage). 0: 256 MiB.
 	Reserve uint64
 	// Rebuild is told, while Open builds the state again from the entries behind the newest
 	// snapshot, how many of total are applied. Nil: nobody is told.
@@ -270,8 +268,7 @@ type Log struct {
 	known *filter // over dedup keys
 
 	snapshotAt atomic.Uint64 // size of the newest snapshot that is durable
-
-	damage error // of the stored snapshot; nil: none was found when the log was opened
+	damage     error         // of the stored snapshot; nil: none was found when the log was opened
 
 	// The way into the order and out of it.
 	in      chan *submission

@@ -338,7 +338,7 @@ func (n *Node) loadKeys(o Options) (err error) {
 		err = n.makeKeys(o)
 	}
 	if err == nil && o.Create && n.Keys[0].Unused {
-		err = o.refuseKnown(n.Keys[0].Origin)
+		err = n.refuseBegun(o)
 	}
 	if err != nil {
 		return exit.LedgerKeys(n.KeysDir(), err)
@@ -377,6 +377,21 @@ func (o *Options) refuseKnown(origin string) error {
 		return nil
 	}
 	return o.Machine.RefuseKnown(origin)
+}
+
+// refuseBegun is refuseKnown for keys that this process found unused. A start beside this one may have
+// begun their log since: it marks the keys as used before others learn of the log.
+func (n *Node) refuseBegun(o Options) error {
+	err := o.refuseKnown(n.Keys[0].Origin)
+	if err == nil {
+		return nil
+	}
+	now, failed := keys.LoadLedger(n.KeysDir(), o.Passphrase)
+	if failed != nil || now[0].Unused {
+		return err
+	}
+	n.Keys = now
+	return nil
 }
 
 // begun marks the keys as used before the first head leaves the process.
