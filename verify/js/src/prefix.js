@@ -168,7 +168,7 @@ export function subjectsOf({ kind, body }, index) {
   if (body.wid) add("workflow", body.wid);
   const incident = kind === "signal" ? index : kind === "execution" ? body.compensates?.incident : INCIDENT.includes(kind) ? body.incident : undefined;
   if (incident !== undefined) add("incident", incident);
-  if (/** @type {string[]} */ (LISTED.task).includes(kind) && body.task) add("task", body.task);
+  if (/** @type {string[]} */ (LISTED["task"]).includes(kind) && body.task) add("task", body.task);
   const about = { agent: body.principal, signal: body.subject?.split("#")[0], outcome: String(body.exec).split("#")[0], task: body.agent, attempt: body.agent }[kind];
   if (!about || about === body.iss) add("agent", body.iss);
   else {
