@@ -85,7 +85,7 @@ class Looker(Base):
         return False, wake
 
     def _fetch(self, incident: int, q: Ask, now: int) -> None:
-        query = {"from": self.size, "after": q.after, "whole": q.whole and self.size > 0, "absences": self.cfg.absences and incident > 0,
+        query: dict[str, Any] = {"from": self.size, "after": q.after, "whole": q.whole and self.size > 0, "absences": self.cfg.absences and incident > 0,
                  "anew": q.doubts > 0 or q.pause.tries > 0}
         try:
             data, after = self.cfg.ledger.bundle(self.cfg.agent, incident, **query)
