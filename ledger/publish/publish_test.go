@@ -1,6 +1,7 @@
 package publish_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -201,16 +202,21 @@ func TestKilledPublisher(t *testing.T) {
 		for name, value := range p.env {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
+		var out bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &out
+		started := make(chan struct{})
 		p.puts.Store(0)
 		p.on(func(n int64, _ http.ResponseWriter, _ *http.Request) bool {
 			if n == at {
+				<-started
 				_ = cmd.Process.Kill() // it may have ended
 			}
 			return n >= at && at%2 == 0
 		})
-		out, err := cmd.CombinedOutput()
-		if err != nil && !strings.Contains(err.Error(), "killed") {
-			t.Fatalf("%v\n%s", err, out)
+		must(t, cmd.Start())
+		close(started)
+		if err := cmd.Wait(); err != nil && !strings.Contains(err.Error(), "killed") {
+			t.Fatalf("%v\n%s", err, &out)
 		}
 		p.on(func(int64, http.ResponseWriter, *http.Request) bool { return false })
 		if size := p.check(l); size != 300 && size != 66000 {
