@@ -35,6 +35,10 @@ func TestHostileTexts(t *testing.T) {
 		"evidence": []map[string]string{{"digest": "sha256:" + strings.Repeat("0", 64), "uri": "javascript:" + strings.Repeat("u", 1000)}},
 	})
 	l.arl("", "incident", "approve", id, "--reason", strings.ReplaceAll(hostile, "\x00", "")+strings.Repeat("R", 800), "--yes", "--key", l.key("ann"))
+	write("attempt", "mailer", map[string]any{
+		"wid": long, "agent": "mailer", "case": long, "status": "escalated", "facts": map[string]any{hostile: hostile + strings.Repeat("F", 30_000)},
+		"rungs": []map[string]any{{"attempt": 1, "class": "tool", "code": "error", "rule": "r1", "strategy": "escalate_to_human", "result": "escalated", "reason": hostile + strings.Repeat("R", 800)}},
+	})
 
 	tab := open(t)
 	for _, view := range hostileViews(tab, l) {
@@ -60,7 +64,7 @@ func TestHostileTexts(t *testing.T) {
 // hostileViews are the pages that show what was written last.
 func hostileViews(tab *tab, l *ledger) []string {
 	tab.do(chromedp.Navigate(l.url + "/log"))
-	newest := eval[[]string](tab, `[...document.querySelectorAll("tbody tr")].slice(0, 6).map(row => row.querySelector("a").getAttribute("href"))`)
+	newest := eval[[]string](tab, `[...document.querySelectorAll("tbody tr")].slice(0, 7).map(row => row.querySelector("a").getAttribute("href"))`)
 	tab.do(chromedp.Navigate(l.url + "/incidents"))
 	incidents := eval[[]string](tab, `[...document.querySelectorAll("tbody tr")].slice(0, 2).map(row => row.querySelector("a").getAttribute("href"))`)
 	return append(append(newest, incidents...), "/", "/incidents", "/log", "/agents/mailer", "/workflows/"+strings.Repeat("w", 128))

@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -197,4 +199,35 @@ func TestLease(t *testing.T) {
 	page.await(`document.getElementById("news").textContent === "1 new, press r"`)
 	page.do(chromedp.KeyEvent("r"))
 	page.await(`!document.getElementById("lease") && document.querySelector("main").textContent.includes("crash.lost")`)
+}
+
+// TestManyTabs has more tabs on one console than HTTP/1.1 allows a browser connections, which are six.
+// With ARL_CHAOS in the environment there are the 50 of the goal: 50 tabs take Chromium a minute. Each
+// tab tells of a new entry, the next page still comes, and the console takes little memory for them.
+func TestManyTabs(t *testing.T) {
+	count := 8
+	if os.Getenv("ARL_CHAOS") != "" {
+		count = 50
+	}
+	l := start(t)
+	url := strings.TrimSuffix(l.serve("console", "--url", l.url, "--home", l.home(), "--listen", "127.0.0.1:0", "--read-only"), "/")
+	tabs := []*tab{open(t)}
+	for len(tabs) < count {
+		tabs = append(tabs, tabs[0].another())
+	}
+	for n, page := range tabs {
+		page.do(chromedp.Navigate(url + []string{"/workflows/offer", "/log"}[n%2]))
+	}
+	l.submit("execution", "booker", step("more"))
+	for _, page := range tabs {
+		page.await(`document.getElementById("news").textContent.startsWith("1 new")`)
+	}
+	tabs[count-1].do(chromedp.Navigate(url + "/workflows/offer"))
+	tabs[count-1].says("booker#more")
+	l.end["console"]()
+	memory := l.ran["console"].ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10 // in MiB: Linux counts KiB
+	t.Logf("a console with %d tabs takes %d MiB", count, memory)
+	if memory > 256 {
+		t.Errorf("a console with %d tabs takes %d MiB, want at most 256", count, memory)
+	}
 }

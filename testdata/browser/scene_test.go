@@ -53,8 +53,9 @@ type ledger struct {
 	t            *testing.T
 	program, dir string
 	url          string
-	end          map[string]func() // what ends arl serve and arl console
-	exit         map[string]int    // the exit codes that they end with, other than 0
+	end          map[string]func()    // what ends arl serve and arl console
+	exit         map[string]int       // the exit codes that they end with, other than 0
+	ran          map[string]*exec.Cmd // arl serve and arl console
 }
 
 // start copies the demo's ledger and serves it until the test ends.
@@ -64,7 +65,7 @@ func start(t *testing.T) *ledger {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &ledger{t: t, program: program, dir: filepath.Join(t.TempDir(), "demo"), end: map[string]func(){}}
+	l := &ledger{t: t, program: program, dir: filepath.Join(t.TempDir(), "demo"), end: map[string]func(){}, ran: map[string]*exec.Cmd{}}
 	if err := os.CopyFS(l.dir, os.DirFS(filepath.Join(filepath.Dir(program), "demo"))); err != nil {
 		t.Fatal(err)
 	}
@@ -132,6 +133,7 @@ func (l *ledger) serve(args ...string) string {
 	l.t.Helper()
 	cmd, said := exec.Command(l.program, args...), &strings.Builder{}
 	cmd.Stderr = said
+	l.ran[args[0]] = cmd
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()
