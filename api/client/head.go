@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
 	"recoveryledger/api"
@@ -57,7 +56,7 @@ func (c *Client) open(ctx context.Context, note string, hint *api.HeadEvent) (me
 	if newer.Size < older.Size {
 		older, newer = newer, older
 	}
-	if older.Note != "" {
+	if older.Note != "" && !c.proven(opened) {
 		if err := c.consistent(ctx, older, newer, hint); err != nil {
 			return merkle.Head{}, err
 		}
@@ -70,8 +69,8 @@ func (c *Client) open(ctx context.Context, note string, hint *api.HeadEvent) (me
 	return opened, nil
 }
 
-// consistent proves that older is a prefix of newer. A false proof is final. A node that has not
-// reached newer proves nothing, and convicts nobody.
+// consistent proves that older is a prefix of newer. A node that has not reached newer, or gives a
+// false proof, proves nothing, and convicts nobody.
 func (c *Client) consistent(ctx context.Context, older, newer verify.SignedHead, hint *api.HeadEvent) error {
 	if older.Head == newer.Head {
 		return nil
@@ -92,33 +91,9 @@ func (c *Client) consistent(ctx context.Context, older, newer verify.SignedHead,
 		return err
 	}
 	if err := merkle.CheckConsistency(older.Head, newer.Head, path); err != nil {
-		fork := &verify.ForkError{First: older.Note, Second: newer.Note, Detail: fmt.Sprintf(
-			"the signed log of size %d, root %s, is not proven to continue that of size %d, root %s: %v", newer.Size, newer.Root, older.Size, older.Root, err)}
-		fork.Root, fork.Path = c.beginning(ctx, older.Head, newer.Head)
-		c.fork = fork
-		return fork
+		return c.contradicted(ctx, older, newer, err)
 	}
 	return nil
-}
-
-// beginning returns the root of the tree of newer at the size of older, with its proof. If that
-// root is not the root of older, root and proof convict the ledger. beginning returns nothing
-// if the tiles do not show that.
-func (c *Client) beginning(ctx context.Context, older, newer merkle.Head) (*merkle.Hash, []merkle.Hash) {
-	nodes := c.nodes(ctx, newer.Size)
-	frontier, err := merkle.NewFrontier(older.Size, nodes)
-	if err != nil {
-		return nil, nil
-	}
-	began, err := frontier.Head()
-	if err != nil || began == older {
-		return nil, nil
-	}
-	path, err := merkle.ProveConsistency(older.Size, newer.Size, nodes)
-	if err != nil || merkle.CheckConsistency(began, newer, path) != nil {
-		return nil, nil
-	}
-	return &began.Root, path
 }
 
 func (c *Client) consistency(ctx context.Context, older, newer uint64) ([]merkle.Hash, error) {
@@ -166,7 +141,8 @@ func (c *Client) nodes(ctx context.Context, size uint64) merkle.NodeReader {
 }
 
 // Consistency returns the proof that the log of an older signed head is a prefix of the log of
-// a newer head, both under the pinned root.
+// a newer head, both under the pinned root. If the node gives a false proof, the error is a
+// [*verify.ForkError] where the ledger's own signatures convict it, and otherwise an [ErrMalformed].
 func (c *Client) Consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error) {
 	proof := verify.ConsistencyProof{Older: older, Newer: newer}
 	a, err := c.Root().Head([]byte(older))
@@ -181,5 +157,10 @@ func (c *Client) Consistency(ctx context.Context, older, newer string) (verify.C
 		return proof, err
 	}
 	_, _, err = c.Root().Consistency(proof)
+	if step, ok := errors.AsType[*verify.StepError](err); ok && step.Step == verify.StepConsistency {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		err = c.contradicted(ctx, verify.SignedHead{Head: a, Note: older}, verify.SignedHead{Head: b, Note: newer}, err)
+	}
 	return proof, err
 }

@@ -247,43 +247,6 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// TestForkOfTwoSizesConvicts: the tiles of the second log show that it began
-// otherwise, so that the evidence convicts by itself. Without them it does not.
-func TestForkOfTwoSizesConvicts(t *testing.T) {
-	for name, hide := range map[string]bool{"with tiles": false, "without": true} {
-		id := newIdentity(t)
-		one, two := id.start(t, nil), id.start(t, nil)
-		one.add(one.enrol("agent-1", id.agent))
-		two.add(two.enrol("agent-1", id.agent))
-		one.add(one.goods(300)...)
-		two.add(two.goods(600)...)
-		c := one.client(&client.Config{Attempts: 1})
-		_, err := c.Receipt(t.Context(), 0)
-		must(t, err)
-		one.pass(func(w http.ResponseWriter, r *http.Request) {
-			if hide && strings.HasPrefix(r.URL.Path, "/tile/") {
-				w.WriteHeader(http.StatusNotFound)
-				return
-			}
-			two.handler.ServeHTTP(w, r)
-		})
-		two.clock.Store(int64(2 * time.Second))
-		_, err = c.Head(t.Context())
-		fork, ok := errors.AsType[*verify.ForkError](err)
-		if !ok || (fork.Root == nil) != hide {
-			t.Fatalf("%s: %+v, %v", name, fork, err)
-		}
-		var m verify.Material
-		must(t, m.AddEvidence(*fork.Evidence()))
-		report, err := one.root().Verify(m)
-		if again, convicted := errors.AsType[*verify.ForkError](err); convicted == hide {
-			t.Errorf("%s: %v, missing %q", name, err, report.Missing)
-		} else if convicted && (again.First != fork.First || again.Second != fork.Second || *again.Root != *fork.Root) {
-			t.Errorf("%s: another fork: %+v", name, again)
-		}
-	}
-}
-
 // A ledger that lost entries it has signed for is found out: it is stale while its log is smaller,
 // and a fork once it has signed other entries in their place.
 // Draft: LOG-4.

@@ -16,7 +16,6 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -391,12 +390,9 @@ func (c *Connection) COSE(ctx context.Context, index uint64) ([]byte, *verify.Re
 	return c.Client.COSE(ctx, index)
 }
 
-// Consistent returns a [*verify.ForkError] if the newer head does not continue the older one.
+// Consistent returns a [*verify.ForkError] if the newer head is proven not to continue the older one.
 func (c *Connection) Consistent(ctx context.Context, older, newer verify.SignedHead) error {
 	_, err := c.Client.Consistency(ctx, older.Note, newer.Note)
-	if step, ok := errors.AsType[*verify.StepError](err); ok && step.Step == verify.StepConsistency {
-		return node.Discontinued(older, newer, err)
-	}
 	return err
 }
 
