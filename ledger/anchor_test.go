@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger"
@@ -198,6 +200,32 @@ func TestADatabaseOfAnotherLedgerOrVersionIsRefused(t *testing.T) {
 			t.Errorf("another format: %v", err)
 		}
 	}
+}
+
+// TestADatabaseOfANewerEngine refuses what a newer version of the storage engine wrote, and does not
+// call it damage: nothing is to be restored. Nothing in the directory changes.
+func TestADatabaseOfANewerEngine(t *testing.T) {
+	disk := logOf(t, 3)
+	format, was, err := atomicfs.LocateMarker(disk, "log", "format-version")
+	must(t, err)
+	must(t, format.Move("999"))
+	before, err := disk.List("log")
+	must(t, err)
+	_, opened := ledger.Open("log", config(t, disk))
+	_, checked := ledger.Check(t.Context(), "log", config(t, disk), nil)
+	for _, err := range []error{opened, checked} {
+		if !errors.Is(err, ledger.ErrFormat) || errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), "log has format 999 of the storage engine") {
+			t.Errorf("a newer engine: %v", err)
+		}
+	}
+	after, err := disk.List("log")
+	slices.Sort(before)
+	slices.Sort(after)
+	if err != nil || !slices.Equal(before, after) {
+		t.Errorf("%v, %v before, %v after", err, before, after)
+	}
+	must(t, format.Move(was))
+	start(t, "log", config(t, disk)).add(1)
 }
 
 func TestADirectoryIsOpenOnce(t *testing.T) {

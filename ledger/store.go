@@ -130,6 +130,9 @@ func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, e
 		if tables, err = hasTables(cfg.FS, dir); err != nil {
 			return nil, openError(dir, err)
 		}
+		if err := engine.CheckFormat(cfg.FS, dir); err != nil {
+			return nil, fmt.Errorf("%w: %s has %w", ErrFormat, dir, err)
+		}
 		if err := checkOptions(dir, cfg, options); err != nil {
 			return nil, err
 		}

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 )
 
 // messageMax is the number of bytes of a storage engine's message that the ledger passes on. A
@@ -31,6 +34,21 @@ func brief(text string) string {
 		text = strings.ToValidUTF8(text[:messageMax], "") + " …"
 	}
 	return text
+}
+
+// formatMarker is the marker in the directory of a database that has its format: a decimal number.
+const formatMarker = "format-version"
+
+// CheckFormat refuses the database in dir if a newer engine wrote it. It changes nothing, and does not
+// look at anything else: opening the database names other mistakes. The engine itself has no class for
+// this error, so that it would count as damage.
+func CheckFormat(fs vfs.FS, dir string) error {
+	text, err := atomicfs.ReadMarker(fs, dir, formatMarker)
+	format, malformed := strconv.ParseUint(text, 10, 64)
+	if err == nil && malformed == nil && format > uint64(pebble.FormatNewest) {
+		return fmt.Errorf("format %d of the storage engine, and this version of arl knows those up to %d: open the ledger with the version of arl that made it", format, pebble.FormatNewest)
+	}
+	return nil
 }
 
 // CheckOptionsEnd checks that a list of options ends as the engine ends it: with a whole line,

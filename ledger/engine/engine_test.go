@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
 
 	"recoveryledger/ledger/engine"
 )
@@ -48,6 +51,29 @@ func TestFatalEndsTheProcess(t *testing.T) {
 		if got == nil || errors.Is(got, damaged) != test.class {
 			t.Errorf("%v: ended with %v", test.cause, got)
 		}
+	}
+}
+
+// TestNewerFormat refuses the format of a newer engine alone. A directory without a format, or with one
+// that is no number, is not its matter.
+func TestNewerFormat(t *testing.T) {
+	newest := uint64(pebble.FormatNewest)
+	for format, newer := range map[string]bool{
+		"": false, "x": false, strconv.FormatUint(newest-1, 10): false, strconv.FormatUint(newest, 10): false, strconv.FormatUint(newest+1, 10): true,
+	} {
+		fs := vfs.NewMem()
+		if format != "" {
+			marker, _, err := atomicfs.LocateMarker(fs, "", "format-version")
+			if err = errors.Join(err, marker.Move(format)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := engine.CheckFormat(fs, ""); (err != nil) != newer {
+			t.Errorf("%q: %v", format, err)
+		}
+	}
+	if err := engine.CheckFormat(vfs.NewMem(), "nowhere"); err != nil {
+		t.Error(err)
 	}
 }
 
