@@ -62,7 +62,8 @@ func (k *Console) search(w http.ResponseWriter, q *http.Request) {
 }
 
 // find returns what a text names: an incident or an entry by its number, an execution, a task, a
-// key, a principal, a workflow, an entry by its leaf hash, a policy by the digest of its rules.
+// key, a principal, a workflow, a rollout, an entry by its leaf hash, a policy by the digest of its
+// rules.
 func (k *Console) find(state *coord.State, at Standing, text string) (hits []hit) {
 	add := func(what, name, link string) { hits = append(hits, hit{what, name, link}) }
 	ref := entry.Ref(text)
@@ -81,6 +82,9 @@ func (k *Console) find(state *coord.State, at Standing, text string) (hits []hit
 	}
 	if _, ok := state.Workflow(entry.WorkflowID(text), 0, 1, at.Now); ok {
 		add("workflow", text, k.link("/workflows", text))
+	}
+	if index, ok := rolloutOf(state, text); ok {
+		add("rollout", text, k.link("/log", index))
 	}
 	if index, ok := policyOf(state, entry.Digest(text)); ok {
 		add("policy", "entry "+decimal(index), k.link("/log", index))
@@ -114,6 +118,19 @@ func (k *Console) findNumber(state *coord.State, at Standing, text string, add f
 	if what == "" || strings.EqualFold(what, "entry") {
 		add("entry", decimal(index), k.link("/log", index))
 	}
+}
+
+// rolloutOf returns the entry that began a rollout. Each rollout has a name of its own.
+func rolloutOf(state *coord.State, name string) (index uint64, ok bool) {
+	if now := state.Rollouts().Current(); now != nil && now.Name == name {
+		return now.Started, true
+	}
+	for _, ended := range state.Rollouts().History() {
+		if ended.Name == name {
+			return ended.Started, true
+		}
+	}
+	return 0, false
 }
 
 // policyOf returns the newest policy whose rules of recovery have a digest.

@@ -9,11 +9,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"golang.org/x/net/html"
 
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
 	"recoveryledger/testdata/testlog"
@@ -29,6 +31,9 @@ func TestSearch(t *testing.T) {
 	_, previous := l.State.Chain().Policy()
 	policy.Previous, policy.Recovery = &previous, recovery.Default().JSON()
 	second := l.Put("root", policy)
+	over := tried(l, "over")
+	l.Put("o", &entry.Rollout{Rollout: "over", Op: entry.RolloutAbort, Reason: "test"})
+	under := tried(l, "under-way")
 	c := pages(t, l, "/base")
 	first := &l.Entries[id-6] // of b#note
 	leaf := l.Entries[3].LeafHash()
@@ -49,6 +54,8 @@ func TestSearch(t *testing.T) {
 		"key":                  {l.Key("p").Public.KeyID(), "/base/agents/p"},
 		"leaf hash":            {leaf.String(), entries(3)},
 		"leaf hash, digits":    {hex.EncodeToString(leaf[:]), entries(3)},
+		"rollout under way":    {"under-way", entries(under)},
+		"rollout, over":        {"over", entries(over)},
 		"policy digest":        {string(recovery.Default().Hash()), entries(second)},
 	} {
 		w := httptest.NewRecorder()
@@ -69,6 +76,15 @@ func TestSearch(t *testing.T) {
 			}
 		}
 	}
+}
+
+// tried begins the rollout of a candidate. It returns the index of the entry.
+func tried(l *foldlog.Log, name string) uint64 {
+	l.TB.Helper()
+	candidate := jsontext.Value(strings.Replace(string(recovery.Default().JSON()), `"attempts":6`, `"attempts":5`, 1))
+	return l.Put("o", &entry.Rollout{Rollout: name, Op: entry.RolloutStart, Stage: entry.StageShadow, Reason: "test", Start: &entry.RolloutTerms{
+		CandidateDigest: rollout.DigestOf(candidate), BaselineDigest: recovery.Default().Hash(), Candidate: candidate,
+		Salt: "s", Gates: entry.RolloutGates(), CasesMin: 30, DeadlineAt: l.At + 3_600_000}})
 }
 
 // TestSearchNothing says of what there is not what was looked through.

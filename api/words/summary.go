@@ -14,7 +14,11 @@ func Summary(body entry.Body) string {
 		if b.Previous == nil {
 			return "genesis"
 		}
-		return fmt.Sprintf("replaces %d", b.Previous.Index)
+		text := fmt.Sprintf("replaces %d", b.Previous.Index)
+		if b.Rollout != nil {
+			text += ", promotes rollout " + b.Rollout.Rollout
+		}
+		return text
 	case *entry.Agent:
 		return fmt.Sprintf("%s %s (%s)", b.Op, b.Principal, JoinRoles(b.Roles))
 	case *entry.Execution:
