@@ -25,12 +25,15 @@ import (
 type desk struct{ *ledger.Log }
 
 // Submit implements [coordinator.Log].
-func (d desk) Submit(ctx context.Context, e *entry.Entry) error {
-	answer, err := d.Log.Submit(ctx, e)
-	if err == nil && answer.Refused != nil {
-		return answer.Refused
+func (d desk) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
+	answer, err := d.Log.Submit(ctx, entries...)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	if answer.Refused != nil {
+		err = answer.Refused
+	}
+	return len(answer.Registered), err
 }
 
 // live is a ledger on the disk with its coordinator, in the time of the machine.
@@ -97,7 +100,8 @@ func (l *live) put(iss entry.Principal, body entry.Body) {
 	e, err := entry.New(body)
 	must(l.b, err)
 	must(l.b, l.signer(iss).Sign(e))
-	must(l.b, desk{l.log}.Submit(l.b.Context(), e))
+	_, err = desk{l.log}.Submit(l.b.Context(), e)
+	must(l.b, err)
 }
 
 // BenchmarkSignalToNotification measures from the submission of a signal to the request at an

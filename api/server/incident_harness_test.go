@@ -176,12 +176,15 @@ func (c *panel) coordinator() {
 
 type coordinatorLog struct{ *ledger.Log }
 
-func (l coordinatorLog) Submit(ctx context.Context, e *entry.Entry) error {
-	answer, err := l.Log.Submit(ctx, e)
-	if err == nil && answer.Refused != nil {
-		return answer.Refused
+func (l coordinatorLog) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
+	answer, err := l.Log.Submit(ctx, entries...)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	if answer.Refused != nil {
+		err = answer.Refused
+	}
+	return len(answer.Registered), err
 }
 
 // until waits for the log to grow until an incident is in the state.

@@ -315,12 +315,15 @@ func envelope(t *testing.T, signer *keys.Signer, kind entry.Kind, payload string
 // desk is a node's log as its coordinator sees it.
 type desk struct{ *ledger.Log }
 
-func (d desk) Submit(ctx context.Context, e *entry.Entry) error {
-	answer, err := d.Log.Submit(ctx, e)
-	if err == nil && answer.Refused != nil {
-		return answer.Refused
+func (d desk) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
+	answer, err := d.Log.Submit(ctx, entries...)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	if answer.Refused != nil {
+		err = answer.Refused
+	}
+	return len(answer.Registered), err
 }
 
 // A lease that nobody renews is lost: the coordinator says so in the log, the

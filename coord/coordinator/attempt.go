@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"context"
-	"errors"
 	"strings"
 
 	"recoveryledger/coord"
@@ -13,7 +11,8 @@ import (
 const resultDecided = "decided"
 
 // attemptOf returns the entry of the decision that a claim rests on, about the work of the agent
-// that had the task before. It returns nil if the claim rests on no failure.
+// that had the task before. It returns nil if the claim rests on no failure. The coordinator submits
+// both at once, the claim first: the claim stands also if the ledger refuses the attempt.
 func attemptOf(s *coord.State, body entry.Body, now int64, rules *coord.Rules) *entry.Attempt {
 	claim, ok := body.(*entry.Task)
 	if !ok || claim.Op != entry.TaskAssign {
@@ -38,20 +37,4 @@ func attemptOf(s *coord.State, body entry.Body, now int64, rules *coord.Rules) *
 			WaitMS: &wait, Reason: v.Recovery.Reason,
 		}}},
 	}
-}
-
-// record writes the decision that a claim rests on, once the claim is written. The task goes on
-// without it if the ledger refuses it.
-func (k *Coordinator) record(ctx context.Context, a *entry.Attempt, now int64) error {
-	if a == nil {
-		return nil
-	}
-	err := k.write(ctx, a, now)
-	if refusal, refused := errors.AsType[*entry.Refusal](err); refused {
-		if k.Refused != nil {
-			k.Refused(a, refusal)
-		}
-		return nil
-	}
-	return err
 }

@@ -20,12 +20,12 @@ type stopwatch struct {
 	first time.Time
 }
 
-func (w *stopwatch) Submit(ctx context.Context, e *entry.Entry) error {
-	err := w.desk.Submit(ctx, e)
+func (w *stopwatch) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
+	taken, err = w.desk.Submit(ctx, entries...)
 	if w.first.IsZero() {
 		w.first = time.Now()
 	}
-	return err
+	return taken, err
 }
 
 // BenchmarkAuthorize measures the time from submitting a signal to the durable

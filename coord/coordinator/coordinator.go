@@ -16,9 +16,10 @@ import (
 
 // Log is the part of the ledger that the coordinator writes to.
 type Log interface {
-	// Submit registers an entry. The error is a [*entry.Refusal] if the ledger refuses the
-	// entry. Any other error ends the coordinator.
-	Submit(ctx context.Context, e *entry.Entry) error
+	// Submit registers entries in order and without another entry between them. taken is how many
+	// it registered: a crash leaves all of these or none. The error is a [*entry.Refusal] if the
+	// ledger refuses the entry after these. Any other error ends the coordinator.
+	Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error)
 	// Wait returns when the log has at least size entries, or with the error of
 	// ctx.
 	Wait(ctx context.Context, size uint64) error
@@ -39,8 +40,8 @@ type Coordinator struct {
 	// answered in time. Such an entry denies an incident or drops a proposed amend.
 	Silent func(coord.Silence)
 	// Refused, if not nil, is called with an entry that the ledger refused although the log
-	// had not grown since the draft. If the log has grown, the refusal is no news: the
-	// coordinator drafts again.
+	// had not grown since the draft, but for an entry of the same submission. If the log has
+	// grown, the refusal is no news: the coordinator drafts again.
 	Refused func(entry.Body, *entry.Refusal)
 }
 
@@ -87,24 +88,22 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 		}
 		written := false
 		for _, body := range todo {
-			err := k.write(ctx, body, now)
+			batch := []entry.Body{body}
+			if attempt := decided[body]; attempt != nil {
+				batch = append(batch, attempt)
+			}
+			taken, err := k.write(ctx, now, batch...)
 			refusal, refused := errors.AsType[*entry.Refusal](err)
 			switch {
-			case refused && k.Refused != nil && k.Replica.View().Size == size:
-				k.Refused(body, refusal)
+			case refused && k.Refused != nil && (taken > 0 || k.Replica.View().Size == size):
+				k.Refused(batch[taken], refusal)
 			case !refused && err != nil:
 				return size, wake, err
 			}
-			if of, silent := silences[body]; silent && err == nil && k.Silent != nil {
+			if of, silent := silences[body]; silent && taken > 0 && k.Silent != nil {
 				k.Silent(of)
 			}
-			if err != nil {
-				continue
-			}
-			written = true
-			if err := k.record(ctx, decided[body], now); err != nil {
-				return size, wake, err
-			}
+			written = written || taken > 0
 		}
 		if !written {
 			if len(todo) > 0 {
@@ -115,22 +114,24 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 	}
 }
 
-// write completes, signs and submits an entry.
-func (k *Coordinator) write(ctx context.Context, body entry.Body, now int64) error {
-	id, err := k.newID()
-	if err != nil {
-		return err
+// write completes, signs and submits entries, and returns how many are registered.
+func (k *Coordinator) write(ctx context.Context, now int64, bodies ...entry.Body) (taken int, err error) {
+	batch := make([]*entry.Entry, len(bodies))
+	for i, body := range bodies {
+		id, err := k.newID()
+		if err != nil {
+			return 0, err
+		}
+		h := entry.HeaderOf(body)
+		h.JTI, h.Iss, h.Iat = id, k.Principal, now/1000
+		if batch[i], err = entry.New(body); err != nil {
+			return 0, err
+		}
+		if err := k.Seal(batch[i]); err != nil {
+			return 0, err
+		}
 	}
-	h := entry.HeaderOf(body)
-	h.JTI, h.Iss, h.Iat = id, k.Principal, now/1000
-	e, err := entry.New(body)
-	if err != nil {
-		return err
-	}
-	if err := k.Seal(e); err != nil {
-		return err
-	}
-	return k.Log.Submit(ctx, e)
+	return k.Log.Submit(ctx, batch...)
 }
 
 func (k *Coordinator) newID() (string, error) {

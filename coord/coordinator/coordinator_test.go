@@ -15,12 +15,15 @@ import (
 // desk is the ledger of a site as its coordinator sees it.
 type desk struct{ *site }
 
-func (d desk) Submit(ctx context.Context, e *entry.Entry) error {
-	answer, err := d.log.Submit(ctx, e)
-	if err == nil && answer.Refused != nil {
-		return answer.Refused
+func (d desk) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
+	answer, err := d.log.Submit(ctx, entries...)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	if answer.Refused != nil {
+		err = answer.Refused
+	}
+	return len(answer.Registered), err
 }
 
 func (d desk) Wait(ctx context.Context, size uint64) error { return d.log.Wait(ctx, size) }

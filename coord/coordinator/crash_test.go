@@ -26,15 +26,15 @@ type fragile struct {
 	before bool
 }
 
-func (f *fragile) Submit(ctx context.Context, e *entry.Entry) error {
+func (f *fragile) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
 	if f.left--; f.left == 0 && f.before {
-		return errCrash
+		return 0, errCrash
 	}
-	err := f.desk.Submit(ctx, e)
+	taken, err = f.desk.Submit(ctx, entries...)
 	if f.left == 0 {
-		return errCrash
+		err = errCrash
 	}
-	return err
+	return taken, err
 }
 
 // TestCoordinatorResumesFromTheLogAlone runs incidents that go every way: authorized

@@ -92,7 +92,18 @@ type twisted struct {
 }
 
 // Submit implements [coordinator.Log].
-func (l twisted) Submit(ctx context.Context, e *entry.Entry) error {
+func (l twisted) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
+	for _, e := range entries {
+		if err := l.submit(ctx, e); err != nil {
+			return taken, err
+		}
+		taken++
+	}
+	return taken, nil
+}
+
+// submit registers an entry, twisted.
+func (l twisted) submit(ctx context.Context, e *entry.Entry) error {
 	written := e
 	if l.twist != nil {
 		forged, err := l.twist(e)

@@ -49,10 +49,13 @@ func (n *Node) WarnOfPolicy(policy *entry.Policy, index uint64) {
 type coordinatorLog struct{ *ledger.Log }
 
 // Submit implements [coordinator.Log].
-func (l coordinatorLog) Submit(ctx context.Context, e *entry.Entry) error {
-	answer, err := l.Log.Submit(ctx, e)
-	if err == nil && answer.Refused != nil {
-		return answer.Refused
+func (l coordinatorLog) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
+	answer, err := l.Log.Submit(ctx, entries...)
+	if err != nil {
+		return 0, err
 	}
-	return err
+	if answer.Refused != nil {
+		err = answer.Refused
+	}
+	return len(answer.Registered), err
 }

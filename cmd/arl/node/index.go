@@ -35,7 +35,7 @@ func (n *Node) submitIndex(ctx context.Context, x *entry.LogIndex) error {
 		err = n.seal(e)
 	}
 	if err == nil {
-		err = coordinatorLog{n.Log}.Submit(ctx, e)
+		_, err = coordinatorLog{n.Log}.Submit(ctx, e)
 	}
 	if errors.Is(err, ledger.ErrStopped) { // Log.Run reports the reason, and ends ctx
 		<-ctx.Done()

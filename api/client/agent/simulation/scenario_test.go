@@ -324,17 +324,22 @@ func (k *coordinatorProcess) step() {
 	}
 }
 
-// Submit implements [coordinator.Log]: the coordinator may die before an entry is registered,
+// Submit implements [coordinator.Log]: the coordinator may die before entries are registered,
 // or after it.
-func (k *coordinatorProcess) Submit(_ context.Context, e *entry.Entry) error {
+func (k *coordinatorProcess) Submit(_ context.Context, entries ...*entry.Entry) (taken int, err error) {
 	if k.w.fault(k.w.plan.crash / 2) {
-		return errLost
+		return 0, errLost
 	}
-	_, err := k.w.ledger.submit(e)
-	if err == nil && k.w.fault(k.w.plan.crash/2) {
-		return errLost
+	for _, e := range entries {
+		if _, err := k.w.ledger.submit(e); err != nil {
+			return taken, err
+		}
+		taken++
 	}
-	return err
+	if k.w.fault(k.w.plan.crash / 2) {
+		err = errLost
+	}
+	return taken, err
 }
 
 // Wait implements [coordinator.Log]. Nobody calls it: the coordinator takes single steps.
