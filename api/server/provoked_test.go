@@ -81,6 +81,8 @@ func (p provoked) until(n *node, sample string) {
 	for value := n.metric(sample); value == "0" || value == ""; value = n.metric(sample) {
 		runtime.Gosched()
 	}
+	name, _, _ := strings.Cut(sample, "{")
+	p[name] = true // it may be 0 again
 	p.read(n)
 }
 

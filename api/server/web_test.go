@@ -174,6 +174,12 @@ func TestTagsOutliveGrowth(t *testing.T) {
 		if a := ask(path); a.StatusCode != http.StatusNotModified || len(a.body) > 0 || a.Header.Get("ETag") != tags[path] {
 			t.Errorf("%s after growth: %s", path, a.Status)
 		}
+		past := c.request(http.MethodGet, path, "", nil) // of a cache, which may have an altered body under the tag
+		past.Header.Set("If-None-Match", tags[path])
+		past.Header.Set("Cache-Control", "no-cache")
+		if a := c.do(past); a.StatusCode != http.StatusOK || len(a.body) == 0 || a.Header.Get("ETag") != tags[path] {
+			t.Errorf("%s past caches: %s", path, a.Status)
+		}
 	}
 	c.put(c.draft("coordinator", coord.Order{Incident: signal, Act: entry.ActAuthorize}))
 	c.register(c.enrol("agent-1", newSigner(t), entry.RoleAgent))

@@ -77,6 +77,29 @@ func newCarrier(t *testing.T, to string, left int64) *carrier {
 	return c
 }
 
+// hurry is [agent.Run] on a clock that jumps over the pauses after failures. These are shorter than the
+// time between two looks, which is an hour.
+func hurry(ctx context.Context, a *agent.Agent, w agent.Waiter) error {
+	jumped := int64(0)
+	for ctx.Err() == nil {
+		now := time.Now().UnixMilli() + jumped
+		next, err := a.Step(ctx, now)
+		switch {
+		case err != nil:
+			return err
+		case next <= now:
+		case next-now <= time.Minute.Milliseconds():
+			jumped += next - now
+		default:
+			if err := w.Wait(ctx, time.Duration(next-now)*time.Millisecond); err != nil && ctx.Err() == nil {
+				return err
+			}
+			a.Poke()
+		}
+	}
+	return nil
+}
+
 // TestACarrierAltersBundles has a proxy alter the steps of a bundle, once and for ever. Altered
 // once, the agent gets the right bundle over another connection, and undoes the execution. Altered
 // for ever, the agent answers refused, after asking again.
@@ -95,11 +118,11 @@ func TestACarrierAltersBundles(t *testing.T) {
 		s := &agent.Server{Client: through, Agent: "worker"}
 		a, err := agent.Open(&agent.Config{Root: n.root, Agent: "worker", Secret: make([]byte, 16), Sign: n.signer("worker").Sign, NewID: uuid.NewString,
 			Ledger: s, Log: s, Second: &agent.Mirror{Client: n.client(), Head: func(context.Context) (string, error) { return head.Note, nil }},
-			Store: store, Hooks: newOutside().hooks(bare)}, time.Now().UnixMilli())
+			Store: store, Hooks: newOutside().hooks(bare), LookMS: time.Hour.Milliseconds()}, time.Now().UnixMilli())
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- agent.Run(ctx, a, s) }()
+		go func() { done <- hurry(ctx, a, s) }()
 		incident := n.fails("x")
 		must(t, n.closed(ctx, incident))
 		view, err := n.client().Incident(ctx, incident)
