@@ -63,7 +63,8 @@ type formFields struct{ Reason, Hours, LeaveOut, Judge, Members, Agent bool }
 type keyRow struct {
 	signer
 	Why     string
-	over    bool // whether it is the state of the incident that refuses
+	over    bool   // whether it is the state of the incident that refuses
+	May     string // that it may, and what its principal has answered already; empty: Why says why not
 	Checked bool
 }
 
@@ -237,12 +238,13 @@ func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
 	return k.fillKeys(body, l, signers, by)
 }
 
-// fillKeys shows which keys may sign the draft. Where the form names no key, the first one
-// that may is chosen.
+// fillKeys shows which keys may sign the draft. Where the form names no key, the first one that may is
+// chosen, of a principal that has not answered the proposal if there is one: a second answer of a
+// principal takes the place of its first, and brings a quorum no nearer.
 func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signer) error {
 	chosen := body.Form.KeyID != ""
 	for _, s := range signers {
-		row := keyRow{signer: s}
+		row, given := keyRow{signer: s}, body.answer(s.Principal)
 		err := l.May(body.draft, s.Principal, s.ID)
 		switch {
 		case s.Principal == "":
@@ -250,8 +252,11 @@ func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signe
 		case err != nil:
 			refusal, refused := errors.AsType[*entry.Refusal](err)
 			row.Why, row.over = err.Error(), refused && refusal.Problem == entry.StateConflict
-		case !chosen:
-			by, chosen = s, true
+		default:
+			row.May = "may" + given
+			if !chosen && (given == "" || by.Principal == "") {
+				by, chosen = s, given == ""
+			}
 		}
 		body.Keys = append(body.Keys, row)
 	}
@@ -271,6 +276,23 @@ func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signe
 	}
 	body.Shown, err = shown(l, body.draft, by)
 	return err
+}
+
+// answer says which answer to the proposal a principal has given, in a draft of an answer; empty: none
+// that counts.
+func (body *actPage) answer(p entry.Principal) string {
+	if body.Incident == nil || body.Incident.Proposal == nil || body.Verb != act.Approve && body.Verb != act.Refuse {
+		return ""
+	}
+	given := func(list []api.Answer, did string) string {
+		for _, a := range list {
+			if a.Principal == p {
+				return fmt.Sprintf(", and has %s by entry %d: another answer takes its place", did, a.Index)
+			}
+		}
+		return ""
+	}
+	return given(body.Incident.Proposal.Approve, "approved") + given(body.Incident.Proposal.Refuse, "refused")
 }
 
 // someAgent returns an agent of the log.

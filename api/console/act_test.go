@@ -316,6 +316,37 @@ func TestWhoMay(t *testing.T) {
 	}
 }
 
+// TestWhoHasAnswered chooses the key of a person who has not answered, and says of the others what they
+// have answered.
+func TestWhoHasAnswered(t *testing.T) {
+	l := foldlog.New(t)
+	l.Enrol("q", entry.RoleApprover)
+	id := chain(l)
+	l.Decide(id, entry.ActEscalate)
+	c, _ := signing(t, l, "p", "q")
+	answers := func(says string, want entry.Principal) {
+		t.Helper()
+		for _, verb := range []string{"/act/approve", "/act/refuse"} {
+			path := "/incidents/" + decimal(id) + verb
+			if values := form(t, c, path); values.Get("key") != l.Key(want).Public.KeyID() {
+				t.Errorf("%s: the key %s is chosen, want that of %s", path, values.Get("key"), want)
+			}
+			if _, body := get(t, c, path); says != "" && !strings.Contains(body, says) || strings.Count(body, "another answer takes its place") > 0 != (says != "") {
+				t.Errorf("%s does not say %q: %s", path, says, body)
+			}
+		}
+	}
+	put := func(by entry.Principal, verdict string) uint64 {
+		return l.Put(by, &entry.Approval{Incident: id, Proposal: l.Incident(id).Proposal.Ref, Verdict: verdict, Exp: l.At/1000 + 3600, Reason: "test"})
+	}
+	answers("", "p")
+	answers("and has approved by entry "+decimal(put("p", "approve")), "q")
+	answers("and has refused by entry "+decimal(put("q", "refuse")), "p")
+	if _, body := get(t, c, "/incidents/"+decimal(id)+"/act/override"); strings.Contains(body, "another answer") {
+		t.Errorf("an override is no answer: %s", body)
+	}
+}
+
 // late is a source that gets its newest entry while somebody waits for it.
 type late struct {
 	shown
