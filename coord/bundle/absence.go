@@ -86,6 +86,7 @@ func (m *making) proveWhole(at verify.SignedHead) error {
 				return err
 			}
 			if m.shown[len(m.shown)-1] < m.Size {
+				m.pastVotes()
 				return nil
 			}
 		}
@@ -138,6 +139,39 @@ func (m *making) takeUp(index uint64, demanded bool) error {
 		m.show(index)
 	}
 	return nil
+}
+
+// pastVotes has each open member of the agent name the decision if an override stands behind what
+// opened the member. Such an override is a vote that stopped nothing, so that the decision keeps
+// the member open (INC-6).
+func (m *making) pastVotes() {
+	var last uint64
+	ended := map[entry.Ref]bool{} // by an outcome
+	for _, index := range m.shown {
+		e := m.read[index]
+		if e == nil {
+			continue // a policy or a key
+		}
+		switch body := e.Body.(type) {
+		case *entry.Decision:
+			if body.Act == entry.ActOverride && body.Incident == m.query.Incident && index < m.Bundle.Decision {
+				last = index
+			}
+		case *entry.Outcome:
+			ended[body.Exec] = true
+		}
+	}
+	for i := range m.Bundle.Members {
+		p := &m.Bundle.Members[i]
+		if by := m.read[p.By]; by != nil {
+			if d, ok := by.Body.(*entry.Decision); ok && d.Act == entry.ActOverride {
+				continue // which withheld the member
+			}
+		}
+		if p.By < last && p.Member.Agent == m.query.Agent && p.Member.Method != entry.MethodNone && !ended[p.Member.Exec] {
+			p.By = m.Bundle.Decision
+		}
+	}
 }
 
 // subjects returns the subjects that the verdict on the bundle rests on: the incident, the log, the

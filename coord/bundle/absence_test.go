@@ -173,3 +173,38 @@ func TestNoBundleWithoutTheIndex(t *testing.T) {
 		t.Errorf("with an index: %v", err)
 	}
 }
+
+// TestWholeBundlesPastAVote has an approver vote for an override, which stops nothing alone, and
+// the coordinator amend the plan: the agent obeys the amend, also where members were open before.
+func TestWholeBundlesPastAVote(t *testing.T) {
+	l := foldlog.New(t)
+	coordinates := func() {
+		for {
+			todo, _ := l.State.Next(l.At + 1000)
+			if len(todo) == 0 {
+				return
+			}
+			l.Put("k", todo[0])
+		}
+	}
+	l.Do("a", "base", entry.EffectNone)
+	l.Do("b", "make", entry.EffectCompensable, "a#base")
+	l.Do("b", "use", entry.EffectCompensable, "b#make")
+	l.Do("b", "read", entry.EffectNone, "b#make")
+	id := l.Signal("b", "b#make")
+	coordinates()
+	l.Put("p", override(t, l, id))
+	l.Signal("a", "a#base")
+	coordinates()
+	if d := l.Entries[l.Incident(id).Decision.Ref.Index].Body.(*entry.Decision); d.Act != entry.ActAmend {
+		t.Fatalf("nothing was amended: %+v", d)
+	}
+	x := &indexed{Log: l}
+	for i, then := range []func(){func() {}, func() { l.Compensate(id, "b#use") }} {
+		then()
+		_, v, err := x.whole(t, api.BundleQuery{Incident: id, Agent: "b"}, bundle.Accepted{})
+		if err != nil || !v.Whole || len(v.Commands) != 3 || slices.ContainsFunc(v.Commands, func(c bundle.Command) bool { return c.Refused != nil }) {
+			t.Errorf("stage %d: %v, whole %t, %v", i, err, v.Whole, v.Commands)
+		}
+	}
+}
