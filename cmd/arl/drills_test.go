@@ -20,13 +20,12 @@ func scriptMetric(ts *testscript.TestScript, _ bool, args []string) {
 	sample, want := args[0], args[1]
 	other, not := strings.CutPrefix(want, "!")
 	value := ""
-	for end := time.Now().Add(drillTime); time.Now().Before(end); {
+	if !waitFor(drillTime, func() bool {
 		value = readSample(ts, ts.Getenv("URL")+"/metrics", sample)
-		if not && value != "" && value != other || !not && value == want {
-			return
-		}
+		return not && value != "" && value != other || !not && value == want
+	}) {
+		ts.Fatalf("%s is %q, want %s", sample, value, want)
 	}
-	ts.Fatalf("%s is %q, want %s", sample, value, want)
 }
 
 // readSample returns the value of a sample; empty: there is none.

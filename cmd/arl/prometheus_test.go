@@ -79,7 +79,7 @@ func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
 		_ = process.Wait()
 	})
 	names := slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`\barl_[a-z0-9_]+`).FindAllString(string(rules), -1))))
-	if !waitFor(func() bool {
+	if !waitFor(time.Minute, func() bool {
 		return evaluated(ts) && slices.IndexFunc(names, func(name string) bool { return !hasData(ts, name) }) < 0
 	}) {
 		ts.Fatalf("Prometheus does not evaluate the rules: %s", stderr.String())
@@ -94,9 +94,15 @@ func aim(ts *testscript.TestScript) {
 	ts.Check(os.Rename(path+".new", path))
 }
 
-// waitFor asks again and again whether something is so, for a minute at most.
-func waitFor(so func() bool) bool {
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+// askEvery is the time between two questions of a drill that waits. A drill that asks without a pause
+// takes the processors from the processes that it waits for.
+const askEvery = 50 * time.Millisecond
+
+// waitFor asks every [askEvery] whether something is so, until limit is over.
+func waitFor(limit time.Duration, so func() bool) bool {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for end := time.Now().Add(limit); time.Now().Before(end); <-tick.C {
 		if so() {
 			return true
 		}
@@ -154,7 +160,7 @@ func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 	if !want && args[1] != "over" {
 		ts.Fatalf("alert NAME fires|over, not %s", args[1])
 	}
-	so := waitFor(func() bool {
+	so := waitFor(time.Minute, func() bool {
 		var data struct {
 			Alerts []struct {
 				Labels map[string]string `json:"labels"`
@@ -200,7 +206,7 @@ func scriptDashboards(ts *testscript.TestScript, _ bool, _ []string) {
 	if len(queries) < 40 {
 		ts.Fatalf("the dashboards have %d queries", len(queries))
 	}
-	waitFor(func() bool {
+	waitFor(time.Minute, func() bool {
 		queries = slices.DeleteFunc(queries, func(query string) bool { return hasData(ts, query) })
 		return len(queries) == 0
 	})
