@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -180,15 +179,5 @@ func bareEcho(ctx context.Context, b *bench, connections int) (float64, error) {
 		}
 		return c.Blob(http.StatusCreated, "application/json", answer)
 	})
-	return request(ctx, b, load{connections, "application/json", next}, func(ctx context.Context, l net.Listener) error {
-		h := &http.Server{Handler: e, ReadHeaderTimeout: time.Second}
-		go func() {
-			<-ctx.Done()
-			_ = h.Shutdown(context.WithoutCancel(ctx)) // Serve reports the end
-		}()
-		if err := h.Serve(l); err != http.ErrServerClosed {
-			return err
-		}
-		return nil
-	})
+	return request(ctx, b, load{connections, "application/json", next}, serveHandler(e))
 }

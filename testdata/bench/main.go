@@ -66,6 +66,8 @@ func cases() []struct {
 		{"snapshots", backgroundSnapshots},
 		{"flood", falseSignals},
 		{"proof-10m", proofTenMillion},
+		{"decide", decideOverHTTP},
+		{"mcp", proxyCalls},
 		{"recover-1m", recoverBatch},
 		{"recover-ledger", recoverLedger},
 		{"recover-one", recoverOne},
