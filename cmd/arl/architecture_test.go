@@ -80,6 +80,7 @@ coord/recovery/judge ← coord/rollout
 coord/recovery ← coord/rollout
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
 coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
+coord/recovery/engine ← coord/recovery/rehearse
 verify ← coord/recovery/record
 coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/importer/tried ← coord/recovery/importer
@@ -102,6 +103,10 @@ merkle ← ledger/backup ← cmd/arl/node
 ledger/durable ← ledger/backup
 cmd/arl/access ← cmd/arl/backups ← cmd/arl
 cmd/arl/access ← cmd/arl/rollouts ← cmd/arl
+coord/recovery/rehearse ← cmd/arl/rollouts
+cmd/arl/manual ← cmd/arl/rollouts
+coord/recovery/importer ← cmd/arl/rollouts
+coord/recovery/record ← cmd/arl/rollouts
 api/words ← cmd/arl/rollouts
 coord/rollout ← cmd/arl/rollouts
 coord/policyfile ← cmd/arl/rollouts

@@ -60,7 +60,7 @@ func Command(t *terminal.Terminal, machine func() *access.Machine) *cobra.Comman
 		Example: "  arl rollout status",
 	}
 	w.Register(cmd.PersistentFlags())
-	cmd.AddCommand(c.start(&w), c.status(&w), c.promote(&w), c.abort(&w), c.history(&w))
+	cmd.AddCommand(c.start(&w), c.status(&w), c.promote(&w), c.abort(&w), c.history(&w), c.rehearse(&w))
 	return cmd
 }
 

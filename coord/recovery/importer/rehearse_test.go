@@ -2,10 +2,8 @@ package importer
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,60 +14,11 @@ import (
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/faults"
 )
 
-// faults makes attempts that end as a seed says. The end depends on case, step, way and how often
-// that way was tried, and so on nothing that a policy has a say in.
-type faults struct{ seed int64 }
-
-func (f faults) draw(q scenario.Request, what string, n uint64) uint64 {
-	times := 0
-	for _, w := range q.Past {
-		if w == q.Variation {
-			times++
-		}
-	}
-	purpose := what + "|" + q.Step.ID + "|" + q.Variation.Strategy + "|" + q.Variation.Variant + "|" + q.Variation.Model
-	return recovery.Draw(f.seed, purpose, q.Case.ID, int64(times), 0) % n
-}
-
-// Attempt implements [engine.Runtime].
-func (f faults) Attempt(_ context.Context, q scenario.Request) (scenario.Attempt, error) {
-	cost, latency := int64(f.draw(q, "cost", 900)), int64(10+f.draw(q, "latency", 90))
-	a := scenario.Attempt{Variation: q.Variation, Outcome: scenario.OK, Verified: true, CostMicroUSD: &cost, LatencyMS: &latency}
-	if q.Variation.Strategy == string(recovery.Reconcile) {
-		a.Effects = []entry.Effects{entry.EffectsNone, entry.EffectsComplete, entry.EffectsUnknown}[f.draw(q, "effects", 3)]
-		return a, nil
-	}
-	if f.draw(q, "fails", 100) < 45 {
-		labels := []scenario.Label{{Class: "transient", Code: "timeout"}, {Class: "transient", Code: "unavailable"}, {Class: "capacity", Code: "rate_limited"},
-			{Class: "output", Code: "malformed"}, {Class: "output", Code: "refused"}, {Class: "crash", Code: "panic"}}
-		failure := &scenario.Failure{Label: labels[f.draw(q, "class", uint64(len(labels)))], Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown}
-		if f.draw(q, "left", 2) == 0 {
-			failure.Effects, failure.ReplaySafety = entry.EffectsNone, entry.ReplaySafe
-		}
-		a.Outcome, a.Verified, a.Failure = scenario.Failed, false, failure
-	}
-	return a, nil
-}
-
-// strewn are cases without any attempts yet.
-func strewn(n int) []scenario.Case {
-	effects := []entry.Effect{entry.EffectNone, entry.EffectNone, entry.EffectCompensable, entry.EffectReversible}
-	var all []scenario.Case
-	for i := range n {
-		agent := entry.Principal("agent-" + strconv.Itoa(i%7))
-		c := scenario.Case{ID: fmt.Sprintf("case-%d", i), Agent: agent, Intent: "work"}
-		for s := range 1 + i%3 {
-			c.Steps = append(c.Steps, scenario.Step{ID: fmt.Sprintf("step-%d", s), Agent: agent, Effect: effects[(i+s)%len(effects)], Idempotent: (i+s)%3 == 0, Tool: "tool"})
-		}
-		all = append(all, c)
-	}
-	return all
-}
-
 // really runs cases under a policy with faults.
-func really(tb testing.TB, p *recovery.Policy, f faults, cases []scenario.Case) []engine.Recovery {
+func really(tb testing.TB, p *recovery.Policy, f faults.Seeded, cases []scenario.Case) []engine.Recovery {
 	tb.Helper()
 	config := engine.Config{Policy: p, Runtime: f}
 	var all []engine.Recovery
@@ -158,11 +107,11 @@ func policies(tb testing.TB) []*recovery.Policy {
 // TestRehearseChaos makes a log by recoveries under a policy A. To rehearse A on the log gives what was
 // recorded. To rehearse B gives bounds that contain what B does to the same faults for real.
 func TestRehearseChaos(t *testing.T) {
-	cases, pairs := strewn(budget.Budget{Short: 60, Usual: 150, Chaos: 1000}.Now()), 0
+	cases, pairs := faults.Cases(budget.Budget{Short: 60, Usual: 150, Chaos: 1000}.Now()), 0
 	all := policies(t)
 	for seed := range int64(budget.Budget{Short: 1, Usual: 2, Chaos: 5}.Now()) {
 		for i, a := range all {
-			f := faults{seed}
+			f := faults.Seeded{Seed: seed}
 			truth := really(t, a, f, cases)
 			past := logged(t, a.Hash(), truth)
 			if len(past) != len(cases) {
@@ -200,7 +149,7 @@ func TestRehearseChaos(t *testing.T) {
 }
 
 // bounded compares the bounds of a rehearsal with the truth.
-func bounded(t *testing.T, b *recovery.Policy, f faults, cases, past []scenario.Case) {
+func bounded(t *testing.T, b *recovery.Policy, f faults.Seeded, cases, past []scenario.Case) {
 	t.Helper()
 	rehearsal, least, unknown, truth := engine.Config{Policy: b}, 0, 0, 0
 	for k := range past {

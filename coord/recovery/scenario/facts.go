@@ -6,12 +6,13 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
 // Facts returns what a log may keep of a case: all that decisions depend on, and no text or digest
-// of contents. Inputs, demands, raw errors, citations and digests are left out. Of evidence the
-// facts say only that there was some. A case with more than max bytes of facts, or with longer
+// of contents. Inputs, demands, raw errors, citations and digests are left out. Of evidence,
+// and of a result that a probe found, the facts say only that there was some. A case with more than max bytes of facts, or with longer
 // lists than an entry may have, keeps no steps. [FromFacts] reads facts.
 func Facts(c *Case, most int) (jsontext.Value, error) {
 	kept := *c
@@ -47,21 +48,25 @@ func factsOf(s *Step) Step {
 }
 
 func factsOfAttempt(a Attempt) Attempt {
-	a.OutputDigest, a.Citations = "", nil
+	found := a.OutputDigest != "" && a.Strategy == string(recovery.Reconcile)
+	if a.OutputDigest, a.Citations = "", nil; found {
+		a.OutputDigest = somethingThere // the step ends with the result that was found
+	}
 	if a.Failure == nil {
 		return a
 	}
 	f := *a.Failure
 	f.Raw = RawError{RetryAfterMS: f.Raw.RetryAfterMS}
 	if f.Evidence != "" {
-		f.Evidence = someEvidence
+		f.Evidence = somethingThere
 	}
 	a.Failure = &f
 	return a
 }
 
-// someEvidence stands for evidence whose digest a log does not keep.
-var someEvidence = entry.DigestOf("")
+// somethingThere stands for evidence, and for the result that a probe found, whose digests a log
+// does not keep.
+var somethingThere = entry.DigestOf("")
 
 // FromFacts returns the case of facts. Complete is false if the facts have no steps.
 func FromFacts(facts jsontext.Value) (c Case, complete bool, err error) {
