@@ -17,6 +17,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/testdata/cases"
+	"recoveryledger/testdata/needs"
 )
 
 const scopeVectors = "../testdata/vectors/scope"
@@ -302,10 +303,7 @@ func TestScopeVectors(t *testing.T) {
 // TestScopeCrossCheck has a program that was written from the text of the Internet-Draft alone
 // compute the sets; it disagrees with a damaged vector.
 func TestScopeCrossCheck(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("missing: python3: the rollback sets are not computed again")
-	}
+	python := needs.Program(t, "python3", "python3", "the rollback sets are not computed again")
 	const program = "../testdata/crosscheck/scope.py"
 	out, err := exec.CommandContext(t.Context(), python, program).CombinedOutput()
 	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(out)), " 0 wrong") {

@@ -49,9 +49,10 @@ var (
 	// ErrStopped is the answer when the log no longer takes entries. A submitted entry is in the
 	// log only if a receipt says so.
 	ErrStopped = errors.New("ledger: stopped")
-	// ErrCorrupt reports stored bytes that differ from the written bytes: they cannot be read, or
-	// contradict the signed tree head.
+	// ErrCorrupt reports stored bytes that cannot be read, or contradict the signed tree head.
 	ErrCorrupt = errors.New("ledger: the stored log is damaged")
+	// ErrMissing reports an entry that was acknowledged and is not in the database. It is ErrCorrupt.
+	ErrMissing = fmt.Errorf("%w: missing", ErrCorrupt)
 	// ErrRolledBack reports a database that is older than its anchor.
 	ErrRolledBack = errors.New("ledger: the database is older than its anchor")
 	// ErrLost reports keys that have signed tree heads, and no log of them.

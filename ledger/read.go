@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,13 +43,16 @@ func (l *Log) Wait(ctx context.Context, size uint64) error {
 // Size returns the number of committed entries.
 func (l *Log) Size() uint64 { return l.view.Load().head.Size }
 
-// Entry returns the entry at index. The error is [ErrNotFound] at or above the
-// size.
+// Entry returns the entry at index. At or above the size the error is [ErrNotFound].
 func (l *Log) Entry(index uint64) (*entry.Registered, error) {
-	if size := l.view.Load().head.Size; index >= size {
+	size := l.view.Load().head.Size
+	if index >= size {
 		return nil, fmt.Errorf("%w: entry %d of %d", ErrNotFound, index, size)
 	}
 	record, err := get(l.db, entryKey(index))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, missing(size, index)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: read entry %d: %w", index, err)
 	}
@@ -90,10 +94,7 @@ func readEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq
 				return
 			}
 		}
-		if err = errors.Join(classed(it.Close()), ctx.Err()); err == nil {
-			err = missing(to, next)
-		}
-		if err != nil {
+		if err = cmp.Or(errors.Join(classed(it.Close()), ctx.Err()), missing(to, next)); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -101,7 +102,7 @@ func readEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq
 
 func missing(found, want uint64) error {
 	if found != want {
-		return fmt.Errorf("%w: entry %d is missing", ErrCorrupt, want)
+		return fmt.Errorf("%w: entry %d", ErrMissing, want)
 	}
 	return nil
 }

@@ -126,17 +126,14 @@ func (l *Log) edgeHash(level uint, index uint64) (merkle.Hash, error) {
 		return t.Root(), nil
 	}
 	leaf, err := readLeaf(l.db, index)
-	if err != nil {
-		return merkle.Hash{}, err
-	}
-	return merkle.HashLeaf(leaf), nil
+	return merkle.HashLeaf(leaf), err
 }
 
 // readLeaf returns the leaf at index, which must be below the size.
 func readLeaf(r pebble.Reader, index uint64) ([]byte, error) {
 	value, closer, err := r.Get(entryKey(index))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, fmt.Errorf("%w: entry %d is missing", ErrCorrupt, index)
+		return nil, fmt.Errorf("%w: entry %d", ErrMissing, index)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: read entry %d: %w", index, classed(err))

@@ -17,6 +17,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/testdata/jsverify"
+	"recoveryledger/testdata/needs"
 )
 
 const browserPage = `<!doctype html>
@@ -36,10 +37,7 @@ const browserPage = `<!doctype html>
 
 // TestJavaScriptInABrowser has Chromium, without a window, run all vectors.
 func TestJavaScriptInABrowser(t *testing.T) {
-	chromium, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("missing: chromium: verify/js is not run in a browser")
-	}
+	chromium := needs.Program(t, "chromium", "chromium", "verify/js is not run in a browser")
 	said := make(chan string, 1)
 	mux := http.NewServeMux()
 	mux.Handle("GET /js/", http.StripPrefix("/js/", http.FileServer(http.Dir(jsverify.Dir()))))

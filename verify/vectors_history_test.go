@@ -19,6 +19,7 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/cases"
+	"recoveryledger/testdata/needs"
 	"recoveryledger/verify"
 )
 
@@ -277,10 +278,7 @@ func historyText(tb testing.TB, value json.RawMessage) []byte {
 // TestHistoryCrossCheck has a program that shares no code with ours check the vectors; the
 // program disagrees with damaged ones.
 func TestHistoryCrossCheck(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("missing: python3: the vectors are not cross-checked")
-	}
+	python := needs.Program(t, "python3", "python3", "the vectors are not cross-checked")
 	check := func(dir string) (last string, ok bool) {
 		out, err := exec.CommandContext(t.Context(), python, "../testdata/crosscheck/history.py", dir, "../ledger/entry/schema").CombinedOutput()
 		lines := strings.Split(strings.TrimSpace(string(out)), "\n")

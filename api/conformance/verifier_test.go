@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +16,7 @@ import (
 	"recoveryledger/api/conformance"
 	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/jsverify"
+	"recoveryledger/testdata/needs"
 )
 
 const top = "../../"
@@ -74,10 +74,7 @@ func TestVerifiers(t *testing.T) {
 	})
 	t.Run("Python", func(t *testing.T) {
 		t.Parallel()
-		python, err := exec.LookPath("python3")
-		if err != nil {
-			t.Skip("missing: python3: its verifier is not run")
-		}
+		python := needs.Program(t, "python3", "python3", "its verifier is not run")
 		check(t, few, 200, python, top+"testdata/crosscheck/judge.py")
 	})
 }

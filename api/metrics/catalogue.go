@@ -219,6 +219,7 @@ const (
 	Forged            Invariant = "forged"
 	Equivocated       Invariant = "equivocated"
 	Forked            Invariant = "forked"
+	Lost              Invariant = "lost"
 	CorruptRead       Invariant = "corrupt_read"
 	ExecutedTwice     Invariant = "executed_twice"
 	BeyondLimits      Invariant = "beyond_limits"
@@ -233,6 +234,7 @@ var invariants = []struct {
 	{Forged, "An entry came under a key that did not sign it. The ledger refused it."},
 	{Equivocated, "A principal signed two payloads under one id. The ledger refused the second and keeps it as evidence."},
 	{Forked, "A witness knows another history of this log. The ledger stops, and shows this counter until it was read once more, for 2 minutes at most."},
+	{Lost, "An entry that was acknowledged is not in the database. The ledger answered its reader with an error."},
 	{CorruptRead, "The database gave bytes that were not written. The ledger answered with an error."},
 	{ExecutedTwice, "An agent named a second idempotency key for one execution. The ledger refused it."},
 	{BeyondLimits, "A decision exceeded what its signer may decide alone. The ledger refused it."},

@@ -76,7 +76,10 @@ func (s *Server) occurred(c echo.Context, f *failure) {
 	}
 	name := cmp.Or(string(f.Name()), strconv.Itoa(f.Status))
 	s.metrics.Refused(name, f.Field)
-	if errors.Is(f.cause, ledger.ErrCorrupt) {
+	switch {
+	case errors.Is(f.cause, ledger.ErrMissing):
+		s.metrics.Violated(metrics.Lost)
+	case errors.Is(f.cause, ledger.ErrCorrupt):
 		s.metrics.Violated(metrics.CorruptRead)
 	}
 	level := slog.LevelInfo

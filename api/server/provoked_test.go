@@ -29,7 +29,9 @@ import (
 // elsewhere are the metrics that tests of processes provoke: the file of the test, and what it asserts.
 var elsewhere = map[string][2]string{
 	"arl_snapshots_damaged_total":        {"../../cmd/arl/damage_process_test.go", `"arl_snapshots_damaged_total 1"`},
-	invariantSeries(metrics.CorruptRead): {"../../cmd/arl/damage_process_test.go", "`arl_invariant_violations_total{invariant=\"corrupt_read\"} 1`"},
+	invariantSeries(metrics.Forked):      {"../../cmd/arl/fork_process_test.go", "m.shows(`arl_invariant_violations_total{invariant=\"forked\"} 1`)"},
+	invariantSeries(metrics.Lost):        {"../../cmd/arl/damage_process_test.go", `m.unreadable(middle.Index, "lost")`},
+	invariantSeries(metrics.CorruptRead): {"../../cmd/arl/damage_process_test.go", `m.unreadable(middle.Index, "corrupt_read")`},
 	"arl_checked_timestamp_seconds":      {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_timestamp_seconds{check="audit"}' !0`},
 	"arl_checked_sound":                  {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_sound{check="fsck"}' 1`},
 	"arl_checked_entries":                {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_entries{check="fsck"}' 4`},
@@ -100,7 +102,7 @@ func TestEveryMetricIsProvoked(t *testing.T) {
 	for _, m := range metrics.Catalogue() {
 		want = append(want, m.Name)
 	}
-	for _, i := range []metrics.Invariant{metrics.Forged, metrics.Equivocated, metrics.ExecutedTwice, metrics.BeyondLimits, metrics.ForbiddenRecovery} {
+	for _, i := range []metrics.Invariant{metrics.Lost, metrics.Forked, metrics.Forged, metrics.Equivocated, metrics.ExecutedTwice, metrics.BeyondLimits, metrics.ForbiddenRecovery} {
 		want = append(want, invariantSeries(i))
 	}
 	for _, name := range want {

@@ -17,6 +17,7 @@ import (
 	"recoveryledger/cmd/arl/glossary"
 	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/testdata/needs"
 )
 
 // commands returns all commands that this project makes.
@@ -142,7 +143,7 @@ func TestManualPage(t *testing.T) {
 func TestMakeNamesTheRevision(t *testing.T) {
 	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
 	if err != nil {
-		t.Skip("missing: git, or a repository")
+		needs.Missing(t, "git, or a repository", "clone the repository", "the revision in the program is not tried")
 	}
 	build := exec.Command("make", "--just-print", "build")
 	build.Dir = filepath.FromSlash("../..")

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -80,17 +82,26 @@ func TestADamagedSnapshotIsBuiltAgain(t *testing.T) {
 // counts wants a line in the metrics.
 func (m *machine) counts(line string) {
 	m.t.Helper()
-	response, err := http.Get(m.url + "/metrics")
-	m.must(err)
-	metrics, err := io.ReadAll(response.Body)
-	m.must(errors.Join(err, response.Body.Close()))
-	if !strings.Contains(string(metrics), "\n"+line+"\n") {
-		m.t.Errorf("the metrics lack %q:\n%s", line, metrics)
+	if !m.shows(line) {
+		m.t.Errorf("the metrics lack %q", line)
 	}
 }
 
+// shows reports whether a line is in the metrics.
+func (m *machine) shows(line string) bool {
+	m.t.Helper()
+	response, err := http.Get(m.url + "/metrics")
+	if err != nil {
+		return false // between a halt and the last word nobody listens
+	}
+	metrics, err := io.ReadAll(response.Body)
+	m.must(errors.Join(err, response.Body.Close()))
+	return strings.Contains(string(metrics), "\n"+line+"\n")
+}
+
 // TestADamagedEntryIsCounted flips a bit in an entry that a starting ledger does not read: the ledger
-// starts, answers the reader of the entry with an error, and counts what it read.
+// starts, answers the reader of the entry with an error, and counts what it read. The same for an
+// entry that is not in the database any more, once the bit is right again.
 func TestADamagedEntryIsCounted(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -111,17 +122,62 @@ func TestADamagedEntryIsCounted(t *testing.T) {
 	m.stop()
 	m.start() // what the write-ahead log had is in tables from now on
 	m.stop()
-	m.flip(e.Sig[:16])
+	bits := bytes.Clone(e.Sig[:16])
+	m.flip(bits)
+	m.unreadable(middle.Index, "corrupt_read")
+	bits[0] ^= 1
+	m.flip(bits)
+	m.lose(e.Sig)
+	m.unreadable(middle.Index, "lost")
+}
+
+// unreadable starts the ledger, reads an entry that it cannot answer, and wants the violation of the
+// invariant counted.
+func (m *machine) unreadable(index uint64, invariant string) {
+	m.t.Helper()
 	m.start()
-	response, err := http.Get(fmt.Sprintf("%s/v1/entries/%d", m.url, middle.Index))
+	defer m.stop()
+	m.counts(`arl_invariant_violations_total{invariant="` + invariant + `"} 0`)
+	response, err := http.Get(fmt.Sprintf("%s/v1/entries/%d", m.url, index))
 	m.must(err)
 	m.must(response.Body.Close())
 	if response.StatusCode != http.StatusInternalServerError {
-		t.Errorf("the damaged entry: %s", response.Status)
+		m.t.Errorf("the entry: %s", response.Status)
 	}
-	m.counts(`arl_invariant_violations_total{invariant="corrupt_read"} 1`)
-	m.stop()
+	m.counts(`arl_invariant_violations_total{invariant="` + invariant + `"} 1`)
 }
+
+// lose removes the entry with a signature from the database of a stopped ledger.
+func (m *machine) lose(signature []byte) {
+	m.t.Helper()
+	db, err := pebble.Open(filepath.Join(m.data, "db"), &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quiet{}})
+	m.must(err)
+	found, err := db.NewIter(nil)
+	m.must(err)
+	var key []byte
+	for ok := found.First(); ok && key == nil; ok = found.Next() {
+		if bytes.Contains(found.Value(), signature) {
+			key = bytes.Clone(found.Key())
+		}
+	}
+	m.must(found.Close())
+	if key == nil {
+		m.t.Fatal("the database has no such entry")
+	}
+	m.must(errors.Join(db.Delete(key, pebble.Sync), db.Close()))
+}
+
+// quiet is a logger of the database that says nothing of its work.
+type quiet struct{}
+
+// Infof implements [pebble.Logger].
+func (quiet) Infof(string, ...any) {}
+
+// Errorf implements [pebble.Logger].
+func (quiet) Errorf(string, ...any) {}
+
+// Fatalf implements [pebble.Logger].
+func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 // ready asks until the ledger says that it takes entries.
 func (m *machine) ready() {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"recoveryledger/verify"
 )
@@ -102,6 +103,10 @@ func TestAForkReachesMonitors(t *testing.T) {
 	elsewhere := t.TempDir() // a machine that has accepted nothing
 	shows(twin, 3, "--home", elsewhere, "--witness", "one.example=http://127.0.0.1:1")
 	m.stop()
+	third := filepath.Join(t.TempDir(), "third")
+	for _, part := range []string{"", ".anchor"} {
+		m.must(exec.Command("cp", "-a", twin+part, third+part).Run())
+	}
 
 	forked := func(why string) {
 		t.Helper()
@@ -130,8 +135,29 @@ func TestAForkReachesMonitors(t *testing.T) {
 	}
 	w.kill(m)
 	forked("witnessed has cosigned another history of this log")
+	shows(third, 1, "--home", t.TempDir())
+	m.counts(`arl_invariant_violations_total{invariant="forked"} 0`)
+	m.witness(w)
+	m.halts()
 	if cmd, said := m.command(nil, "serve", "--data", twin, "--monitor", "monitor.example"); exitOf(cmd.Run()) != 2 {
 		t.Errorf("a monitor without a URL: %s", said)
+	}
+}
+
+// halts has a running ledger convicted of a fork. It shows the counter of that invariant once more,
+// and ends.
+func (m *machine) halts() {
+	m.t.Helper()
+	for end := time.Now().Add(time.Minute); !m.shows(`arl_invariant_violations_total{invariant="forked"} 1`); {
+		if time.Now().After(end) {
+			m.t.Fatalf("it goes on\n%s", m.stderr.String())
+		}
+		_, _, _ = m.post(m.execution()) // a round of cosignatures, unless it has halted
+	}
+	err := m.process.Wait()
+	m.process = nil
+	if exitOf(err) != 10 {
+		m.t.Errorf("a convicted ledger: %v\n%s", err, m.stderr.String())
 	}
 }
 

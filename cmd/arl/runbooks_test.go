@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"recoveryledger/api/metrics"
+	"recoveryledger/testdata/needs"
 )
 
 // alertsPath and runbooksDir are where operators find alerts and runbooks.
@@ -93,13 +94,7 @@ func TestAlerts(t *testing.T) {
 // TestPromtool has Prometheus itself read the alerts, and try them with their own times and
 // thresholds. Every alert is tried.
 func TestPromtool(t *testing.T) {
-	promtool, err := exec.LookPath("promtool")
-	if err != nil && os.Getenv("CI") != "" {
-		t.Fatal("missing: promtool: install the package prometheus")
-	}
-	if err != nil {
-		t.Skip("missing: promtool: the alerts are not tried")
-	}
+	promtool := needs.Program(t, "promtool", "prometheus", "the alerts are not tried")
 	tests := filepath.Join(filepath.Dir(alertsPath), "alerts_test.yaml")
 	for _, args := range [][]string{{"check", "rules", alertsPath}, {"test", "rules", tests}} {
 		if out, err := exec.CommandContext(t.Context(), promtool, args...).CombinedOutput(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/testdata/needs"
 )
 
 var update = flag.Bool("update", false, "write the vectors of this package anew")
@@ -145,10 +146,7 @@ func TestVectorFiles(t *testing.T) {
 // TestCrossCheck has another program, which shares no code with ours, decide the
 // vectors; it disagrees with damaged ones.
 func TestCrossCheck(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("missing: python3: the vectors are not decided again")
-	}
+	python := needs.Program(t, "python3", "python3", "the vectors are not decided again")
 	const program = "../../testdata/crosscheck/decide.py"
 	out, err := exec.CommandContext(t.Context(), python, program).CombinedOutput()
 	if err != nil || !strings.HasSuffix(strings.TrimSpace(string(out)), " 0 wrong") {

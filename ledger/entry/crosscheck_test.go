@@ -10,16 +10,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"recoveryledger/testdata/needs"
 )
 
 // crossCheck runs the program that shares no code with ours on a directory of
 // vectors and returns what it says; the last line sums up.
 func crossCheck(t *testing.T, vectors string) (lines []string, ok bool) {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("missing: python3: the vectors are not cross-checked")
-	}
+	python := needs.Program(t, "python3", "python3", "the vectors are not cross-checked")
 	out, err := exec.CommandContext(t.Context(), python, "../../testdata/crosscheck/check.py", vectors, "schema").CombinedOutput()
 	return strings.Split(strings.TrimSpace(string(out)), "\n"), err == nil
 }

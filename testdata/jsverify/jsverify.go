@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -18,19 +17,15 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+
+	"recoveryledger/testdata/needs"
 )
 
 // Node returns the path of node, of version 20 or later. Without it the test skips;
 // where CI is set it fails.
 func Node(tb testing.TB) string {
 	tb.Helper()
-	node, err := exec.LookPath("node")
-	if err != nil && os.Getenv("CI") != "" {
-		tb.Fatal("missing: node: install the package nodejs")
-	}
-	if err != nil {
-		tb.Skip("missing: node: verify/js is not run")
-	}
+	node := needs.Program(tb, "node", "nodejs", "verify/js is not run")
 	out, err := exec.CommandContext(tb.Context(), node, "-p", "parseInt(process.versions.node) >= 20").Output()
 	if err != nil || strings.TrimSpace(string(out)) != "true" {
 		tb.Fatalf("%s is older than version 20, which verify/js needs: %s %v", node, out, err)

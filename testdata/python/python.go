@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+
+	"recoveryledger/testdata/needs"
 )
 
 // Interpreter returns the path of a Python, of version 3.10 or later, that has the library
@@ -26,10 +28,7 @@ func Interpreter(tb testing.TB) string {
 			return path
 		}
 	}
-	if os.Getenv("CI") != "" {
-		tb.Fatal("missing: python3 with cryptography: install the package python3-cryptography")
-	}
-	tb.Skip("missing: python3 with cryptography: the package in api/python is not run")
+	needs.Missing(tb, "python3 with cryptography", "install the package python3-cryptography", "the package in api/python is not run")
 	return ""
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"recoveryledger/testdata/cases"
+	"recoveryledger/testdata/needs"
 	"recoveryledger/verify/bundle"
 )
 
@@ -263,10 +264,7 @@ func textOf(tb testing.TB, value any) []byte {
 // vectors and returns its last line.
 func crossCheck(t *testing.T, dir string) (last string, ok bool) {
 	t.Helper()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("missing: python3: the vectors are not cross-checked")
-	}
+	python := needs.Program(t, "python3", "python3", "the vectors are not cross-checked")
 	out, err := exec.CommandContext(t.Context(), python, "../../testdata/crosscheck/bundle.py", dir, "../../ledger/entry/schema").CombinedOutput()
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"recoveryledger/api/conformance"
 	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/jsverify"
+	"recoveryledger/testdata/needs"
 	"recoveryledger/testdata/program"
 )
 
@@ -103,10 +104,7 @@ func serve(t *testing.T, dir string) (url string) {
 // recipe for Node, to the draft: to the cases in which nobody lies, where the budget is not large.
 func TestConformanceAgent(t *testing.T) {
 	t.Parallel()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("missing: python3: the recipes are not run")
-	}
+	python := needs.Program(t, "python3", "python3", "the recipes are not run")
 	for _, recipe := range [][]string{{python, tutorialProgram(t)}, {jsverify.Node(t), filepath.Join(program.Root(), "testdata", "recipes", "undo.mjs")}} {
 		args := append([]string{"conformance", "agent", "--no-work", "--limit", "30s"}, "--", python, filepath.Join(program.Root(), "testdata", "recipes", "kit.py"), program.Arl(t))
 		if !budget.Large() {

@@ -1,0 +1,33 @@
+// Package needs finds the programs of others that a test runs. Without the program the test skips,
+// so that a build needs Go alone; where CI is set the test fails, so that nothing stays untried
+// unseen.
+//
+// The package is for tests alone. It lies in testdata so that the product cannot depend on it.
+package needs
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Program returns the path of a program, which is in a package of Debian. Without the program,
+// [Missing] ends the test: the consequence is that of Missing.
+func Program(tb testing.TB, name, pkg, consequence string) string {
+	tb.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		Missing(tb, name, "install the package "+pkg, consequence)
+	}
+	return path
+}
+
+// Missing ends the test for want of something: remedy says how to get it, for example "install the
+// package nodejs", and consequence what is not tried without it.
+func Missing(tb testing.TB, what, remedy, consequence string) {
+	tb.Helper()
+	if os.Getenv("CI") != "" {
+		tb.Fatalf("missing: %s: %s", what, remedy)
+	}
+	tb.Skipf("missing: %s: %s", what, consequence)
+}
