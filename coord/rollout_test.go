@@ -315,17 +315,25 @@ func TestRolloutRules(t *testing.T) {
 	w := newWorld(t)
 	withRules(w)
 	w.put(w.startRollout())
-	if w.state.Rollouts().Beside() == nil {
-		t.Error("nobody decides beside")
+	if a := w.state.Rollouts().Of(compiled.Of(w.state), "case"); a.Beside == nil || a.Beside.Hash() != rollout.DigestOf(candidateRules()) ||
+		a.Arm != entry.ArmControl || a.Rules.Hash() != recovery.Default().Hash() {
+		t.Errorf("a shadow: %+v", a)
+	}
+	other, err := recovery.FromEntry(&entry.Policy{Recovery: jsontext.Value(strings.Replace(string(recovery.Default().JSON()), `"attempts":6`, `"attempts":4`, 1))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := w.state.Rollouts().Of(other, "case"); a.Beside != nil || a.Arm != "" || a.Rules != other {
+		t.Errorf("rules that are not the baseline: %+v", a)
 	}
 	w.put(w.canary(500))
 	arms := map[entry.Arm]int{}
 	for i := range uint64(40) {
 		id := entry.IncidentValue(i)
-		rules, arm := w.state.Rollouts().Of(compiled.Of(w.state), id)
-		arms[arm]++
-		if canary := rules.Hash() == rollout.DigestOf(candidateRules()); canary != (arm == entry.ArmCanary) || canary != w.state.Rollouts().Decides(id) {
-			t.Errorf("%s: %s by %s", id, arm, rules.Hash())
+		a := w.state.Rollouts().Of(compiled.Of(w.state), id)
+		arms[a.Arm]++
+		if canary := a.Rules.Hash() == rollout.DigestOf(candidateRules()); canary != (a.Arm == entry.ArmCanary) || canary != w.state.Rollouts().Decides(id) || a.Beside != nil {
+			t.Errorf("%s: %+v", id, a)
 		}
 	}
 	if arms[entry.ArmCanary] == 0 || arms[entry.ArmControl] == 0 {

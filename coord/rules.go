@@ -53,7 +53,7 @@ func (r *Rules) decide(s *State, number uint32, past recovery.Task) recovery.Tas
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	_, id := s.taskRef(number).Split()
-	rules, _ := s.rollouts.Of(r.compile(s), id)
+	rules := s.rollouts.Of(r.compile(s), id).Rules
 	known, ok := r.decided[number]
 	if ok && known.rules == rules && known.past.Same(&past) {
 		return known.d

@@ -72,8 +72,20 @@ func (s *State) recovers(t *task) bool {
 
 // recovery returns the decision of rules about a task that recovers.
 func (s *State) recovery(number uint32, now int64, rules *Rules) recovery.TaskDecision {
+	return rules.decide(s, number, s.past(number, now))
+}
+
+// past returns the past of a task that recovers.
+func (s *State) past(number uint32, now int64) recovery.Task {
 	t := &s.tasks.list[number]
 	past := recovery.Task{Ref: s.taskRef(number), Type: t.kind, Epoch: t.Epoch, MaxRetries: t.maxRetries, Failures: slices.Clone(t.failures)}
 	past.Failures[len(past.Failures)-1].Checkpoint = s.resumable(t, now)
-	return rules.decide(s, number, past)
+	return past
+}
+
+// Beside returns what other rules would decide about a task that [State.Consult] found to recover.
+func (s *State) Beside(task entry.Ref, now int64, rules *recovery.Policy) recovery.TaskDecision {
+	number, _, _ := s.findTask(task)
+	past := s.past(number, now)
+	return past.Decide(rules)
 }

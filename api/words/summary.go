@@ -62,7 +62,14 @@ func summaryOfAttempt(b *entry.Attempt) string {
 	if b.Agent != "" {
 		text += " of " + string(b.Agent)
 	}
-	text += ": " + b.Status
+	switch text += ": " + b.Status; b.Arm {
+	case entry.ArmCanary:
+		text += " by the candidate"
+	case entry.ArmShadow:
+		text += " by the candidate, beside"
+	case entry.ArmControl:
+		text += " by the baseline"
+	}
 	if n := len(b.Also); n > 0 {
 		text += fmt.Sprintf(", and %s", Counted(n, "further case"))
 	}

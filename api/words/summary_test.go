@@ -16,6 +16,7 @@ func TestSummary(t *testing.T) {
 	}
 	for want, body := range map[string]entry.Body{
 		"case c1 of run r1: auto_recovered":                           &entry.Attempt{Run: "r1", AttemptCase: one},
+		"case c1 of a: auto_recovered by the candidate, beside":       &entry.Attempt{Agent: "a", Arm: entry.ArmShadow, AttemptCase: one},
 		"case c1 of a: auto_recovered, and 1 further case":            &entry.Attempt{Agent: "a", AttemptCase: one, Also: make([]entry.AttemptCase, 1)},
 		"case c1 of run r1 of a: auto_recovered, and 2 further cases": &entry.Attempt{Run: "r1", Agent: "a", AttemptCase: one, Also: make([]entry.AttemptCase, 2)},
 		"start rollout r7: shadow: tried by hand":                     step(entry.Rollout{Op: entry.RolloutStart, Stage: entry.StageShadow}),

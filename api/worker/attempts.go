@@ -12,7 +12,9 @@ import (
 // as its result is known, so that a worker that is killed loses only the attempt under way.
 type attempts struct {
 	rungs   []entry.Rung
-	pending bool // the result of the last rung is not known
+	pending bool         // the result of the last rung is not known
+	policy  entry.Digest // of the rules that decided
+	arm     entry.Arm    // that they decided for
 }
 
 // resultDecided is the result of an action that the worker leaves to others.
@@ -48,23 +50,41 @@ func (a *attempts) drop() {
 	a.rungs[len(a.rungs)-1].Result, a.pending = Interrupted.Code, false
 }
 
-// logAttempts logs what was tried since. The claim goes on without the entry if the ledger refuses
-// it.
+// logAttempts logs what was tried since, and what the candidate of a shadow decided about it. The
+// claim goes on without an entry that the ledger refuses.
 func (w *Worker) logAttempts(ctx context.Context, status string) {
 	if w.attempts.pending || len(w.attempts.rungs) == 0 {
 		return
 	}
 	t := &w.claim.Task
-	_, id := t.Task.Split()
-	a := &entry.Attempt{Agent: w.claim.Agent, Task: t.Task, Policy: w.policy.Hash(),
-		AttemptCase: entry.AttemptCase{Case: id, Rungs: w.attempts.rungs, Status: status}}
+	a := &entry.Attempt{Agent: w.claim.Agent, Task: t.Task, Policy: w.attempts.policy, Arm: w.attempts.arm,
+		AttemptCase: entry.AttemptCase{Case: w.id, Rungs: w.attempts.rungs, Status: status}}
 	if w.history.StartedAt > 0 {
 		a.ElapsedMS = new(max(time.Now().UnixMilli()-w.history.StartedAt, 0))
 	}
 	w.attempts.rungs = nil
-	if err := w.claim.Submit(ctx, a); err != nil {
-		w.say("%s: the attempt is not logged: %s", t.Task, w.Command.Redact.Text(err.Error()))
+	w.submitAttempt(ctx, a)
+	if rungs := w.shadow.rungs; len(rungs) > 0 {
+		w.shadow.rungs = nil
+		w.submitAttempt(ctx, &entry.Attempt{Agent: w.claim.Agent, Task: t.Task, Policy: w.arms.Beside.Hash(), Arm: entry.ArmShadow,
+			AttemptCase: entry.AttemptCase{Case: w.id, Rungs: rungs, Status: statusOf(recovery.Strategy(rungs[len(rungs)-1].Strategy))}})
 	}
+}
+
+func (w *Worker) submitAttempt(ctx context.Context, a *entry.Attempt) {
+	if err := w.claim.Submit(ctx, a); err != nil {
+		w.say("%s: the attempt is not logged: %s", a.Task, w.Command.Redact.Text(err.Error()))
+	}
+}
+
+// tried notes an action that was decided for the arm of the task. What other rules decided before is
+// logged first.
+func (w *Worker) tried(ctx context.Context, d *recovery.Decision, result string) {
+	if by := w.arms.Rules.Hash(); w.attempts.policy != by || w.attempts.arm != w.arms.Arm {
+		w.logAttempts(ctx, entry.StatusPassedOn)
+		w.attempts.policy, w.attempts.arm = by, w.arms.Arm
+	}
+	w.attempts.tried(&w.history, d, result)
 }
 
 // statusOf is the status of a case that ends for this claim by an action.
@@ -79,6 +99,6 @@ func statusOf(s recovery.Strategy) string {
 
 // logEnd logs the action that ends the claim.
 func (w *Worker) logEnd(ctx context.Context, d *recovery.Decision) {
-	w.attempts.tried(&w.history, d, resultDecided)
+	w.tried(ctx, d, resultDecided)
 	w.logAttempts(ctx, statusOf(d.Action.Strategy))
 }

@@ -12,6 +12,7 @@ import (
 
 	"recoveryledger/api/client"
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/redact"
 )
@@ -49,15 +50,17 @@ type Worker struct {
 	// Say, if not nil, gets a line about each thing that happens.
 	Say func(line string)
 
-	policy     *recovery.Policy
+	arms       arms
 	strategies []recovery.RecoveryStrategy
 	dir        string // of this claim
+	id         string // of the case: the local id of the task
 	claim      *Claim
 	history    recovery.History
 	point      string // file of the task's newest checkpoint; empty: none
 	attempt    int
 	attempts   attempts
-	unanswered bool // a strategy that the policy names did not answer
+	shadow     attempts // what the candidate of a shadow decided
+	unanswered bool     // a strategy that the policy names did not answer
 }
 
 func (w *Worker) say(format string, args ...any) {
@@ -76,6 +79,7 @@ func (w *Worker) Run(ctx context.Context, ref entry.Ref) error {
 	if w.Command.Redact == nil {
 		w.Command.Redact = redact.New(secretValues(w.Command.Env))
 	}
+	_, w.id = ref.Split()
 	policy, err := w.inForce(ctx)
 	if err != nil {
 		return err
@@ -148,20 +152,24 @@ func secretValues(environ []string) (values []string) {
 // followTime is the longest wait for the policy in force, if a policy is known already.
 const followTime = 5 * time.Second
 
-// follow takes up a policy that has come into force since. Without an answer, the policy known
-// so far decides.
+// follow takes up a policy that has come into force since, and the arm of the task if a rollout is
+// under way. Without an answer, the policy known so far decides, for no arm. If an arm has decided,
+// its rules decide until the claim ends.
 func (w *Worker) follow(ctx context.Context) error {
+	if w.arms.fixed {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	defer cancel()
 	policy, err := w.inForce(ctx)
 	if err != nil {
 		w.say("the policy known so far decides: %s", w.Command.Redact.Text(err.Error()))
-		return nil
+		return w.choose(rollout.Arms{Rules: w.arms.inForce})
 	}
 	return w.obey(policy)
 }
 
-// inForce returns the policy in force from the verified chain of policies.
+// inForce returns the policy in force from the verified chain of policies, and reads the rollouts.
 func (w *Worker) inForce(ctx context.Context) (*entry.Policy, error) {
 	if err := w.Config.Client.CatchUp(ctx); err != nil {
 		return nil, err
@@ -174,18 +182,15 @@ func (w *Worker) inForce(ctx context.Context) (*entry.Policy, error) {
 	if policy == nil {
 		return nil, failed(ReasonPolicy, "the ledger has no genesis policy yet")
 	}
-	return policy, nil
+	return policy, w.arms.follow(ctx, w.Config)
 }
 
-// obey takes up the policy in force, and the strategies for it.
+// obey takes up the policy in force, or the rules of the task's arm, and the strategies for them.
 func (w *Worker) obey(policy *entry.Policy) (err error) {
-	if w.policy, err = recovery.FromEntry(policy); err != nil {
+	if w.arms.inForce, err = recovery.FromEntry(policy); err != nil {
 		return &Error{ReasonPolicy, err}
 	}
-	if w.Strategies != nil {
-		w.strategies, err = w.Strategies(w.policy)
-	}
-	return err
+	return w.choose(w.arms.fold.Of(w.arms.inForce, w.id))
 }
 
 // tellRenewal says that renewals fail, or that renewals succeed again.
@@ -358,7 +363,10 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 		if h.StartedAt == 0 {
 			h.StartedAt = now // the case begins with the first failure
 		}
-		d, err := recovery.Recover(context.WithoutCancel(held), recovery.Case{History: h, ElapsedMS: now - h.StartedAt}, w.policy, now, w.strategies)
+		d, err := recovery.Recover(context.WithoutCancel(held), recovery.Case{History: h, ElapsedMS: now - h.StartedAt}, w.arms.Rules, now, w.strategies)
+		if err == nil {
+			w.decided(h, now)
+		}
 		if err == nil && d.Failed != nil {
 			w.unanswered = true
 			w.say("%s: %s: the ladder decides", w.claim.Task.Task, w.Command.Redact.Text(d.Failed.Error()))
@@ -367,7 +375,7 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 			return d, err
 		}
 		w.say("%s: %s (%s)", w.claim.Task.Task, d.Action, d.Rule)
-		w.attempts.tried(h, &d, string(recovery.ResultOK))
+		w.tried(ctx, &d, string(recovery.ResultOK))
 		h.Rungs = append(h.Rungs, h.RungOf(d.Action, d.Rule, recovery.ResultOK))
 		if err := w.reconcile(held, w.claim, doubt); err != nil || e.Failure == Unfinished && doubt.confirmed() {
 			return d, err
@@ -378,7 +386,7 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 // again notes the rung, and waits for the time that was decided. It reports false if the
 // claim ends meanwhile.
 func (w *Worker) again(held context.Context, d *recovery.Decision) bool {
-	w.attempts.tried(&w.history, d, "")
+	w.tried(held, d, "")
 	w.history.Rungs = append(w.history.Rungs, w.history.RungOf(d.Action, d.Rule, recovery.ResultFailed))
 	return client.Pause(held, time.Duration(d.Action.WaitMS)*time.Millisecond) == nil
 }
@@ -390,7 +398,7 @@ func (w *Worker) remember(ctx context.Context) error {
 	}
 	t := &w.claim.Task
 	past := recovery.Task{Ref: t.Task, Type: t.Type, Epoch: t.Epoch, MaxRetries: t.MaxRetries, Failures: t.Failures}
-	w.history = *past.History(w.policy)
+	w.history = *past.History(w.arms.Rules)
 	return w.restorePoint(ctx)
 }
 
@@ -406,7 +414,7 @@ func (w *Worker) restorePoint(ctx context.Context) (err error) {
 // task in FAILED could be claimed again.
 func (w *Worker) handOver(ctx context.Context, e *Ending, s *entry.Snapshot, d *recovery.Decision) error {
 	question := fmt.Sprintf("%s: %s (%s)", e.Failure, d.Action, d.Rule)
-	if help := w.policy.RemediationFor(&w.history, time.Now().UnixMilli()); help != "" {
+	if help := w.arms.Rules.RemediationFor(&w.history, time.Now().UnixMilli()); help != "" {
 		question += ": " + help
 	}
 	question = strings.ToValidUTF8(question[:min(len(question), entry.MaxText)], "")

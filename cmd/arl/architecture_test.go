@@ -78,6 +78,7 @@ verify ← coord/sound
 api ← coord/rollout
 coord/recovery/judge ← coord/rollout
 coord/recovery ← coord/rollout
+coord/rollout ← api/worker
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
 coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
 coord/recovery/engine ← coord/recovery/rehearse

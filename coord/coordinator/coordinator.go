@@ -67,7 +67,7 @@ func (k *Coordinator) Run(ctx context.Context) error {
 // the log does not grow.
 func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err error) {
 	for {
-		now, todo, silences, decided := k.Log.Now(), []entry.Body(nil), map[entry.Body]coord.Silence{}, map[entry.Body]*entry.Attempt{}
+		now, todo, silences, decided := k.Log.Now(), []entry.Body(nil), map[entry.Body]coord.Silence{}, map[entry.Body][]entry.Body{}
 		lost, wait := k.Replica.leases.Lost()
 		k.Replica.Read(func(s *coord.State) {
 			size = s.Size()
@@ -80,7 +80,7 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 				if of, silent := s.SilenceOf(body, now); silent {
 					silences[body] = of
 				}
-				decided[body] = attemptOf(s, body, now, k.Replica.Rules())
+				decided[body] = attemptsOf(s, body, now, k.Replica.Rules())
 			}
 		})
 		if wait >= 0 {
@@ -88,10 +88,7 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 		}
 		written := false
 		for _, body := range todo {
-			batch := []entry.Body{body}
-			if attempt := decided[body]; attempt != nil {
-				batch = append(batch, attempt)
-			}
+			batch := append([]entry.Body{body}, decided[body]...)
 			taken, err := k.write(ctx, now, batch...)
 			refusal, refused := errors.AsType[*entry.Refusal](err)
 			switch {

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"recoveryledger/coord/recovery"
@@ -24,26 +25,50 @@ func (r *Rollout) Compiled() *recovery.Policy {
 	return p
 }
 
-// Of returns the rules that decide a case, and the arm that the case belongs to. inForce are the
-// rules of the policy in force, which decide without a rollout and in a shadow. The arm is empty
-// without a rollout.
-func (f *Fold) Of(inForce *recovery.Policy, id string) (rules *recovery.Policy, arm entry.Arm) {
-	r := f.current
-	if r == nil {
-		return inForce, ""
-	}
-	if f.Decides(id) {
-		if candidate := r.Compiled(); candidate != nil {
-			return candidate, entry.ArmCanary
-		}
-	}
-	return inForce, entry.ArmControl
+// Arms says which rules decide a case.
+type Arms struct {
+	Rules *recovery.Policy
+	Arm   entry.Arm // that the case belongs to; empty: no rollout is under way
+	// Beside is the candidate of a shadow. It decides beside Rules, and nothing is done about its
+	// decision. nil: none does.
+	Beside *recovery.Policy
 }
 
-// Beside returns the rules of a candidate that decides beside the policy in force; nil: none does.
-func (f *Fold) Beside() *recovery.Policy {
-	if f.current == nil || f.current.Stage != entry.StageShadow {
-		return nil
+// Of returns the rules that decide a case. inForce are the rules of the policy in force. If they are
+// not the baseline of the rollout, as the built-in rules in place of rules that do not compile, the
+// case belongs to no arm: the evidence compares candidate and baseline alone.
+func (f *Fold) Of(inForce *recovery.Policy, id string) Arms {
+	r := f.current
+	if r == nil || r.Terms.BaselineDigest != inForce.Hash() {
+		return Arms{Rules: inForce}
 	}
-	return f.current.Compiled()
+	a := Arms{Rules: inForce, Arm: entry.ArmControl}
+	switch candidate := r.Compiled(); {
+	case candidate == nil:
+	case r.Stage == entry.StageShadow:
+		a.Beside = candidate
+	case f.Decides(id):
+		a.Rules, a.Arm = candidate, entry.ArmCanary
+	}
+	return a
 }
+
+// Follow takes up a policy or rollout entry of a list that somebody else made of a log. Entries of
+// other kinds change nothing. The error says that the list lacks entries; the state is as before.
+func (f *Fold) Follow(e *entry.Registered) error {
+	switch body := e.Body.(type) {
+	case *entry.Policy:
+		if body.Rollout != nil && !f.underWay(body.Rollout.Rollout) {
+			return fmt.Errorf("rollout: entry %d promotes rollout %s, and the list lacks its entries", e.Index, body.Rollout.Rollout)
+		}
+		f.ApplyPolicy(body, e.Index, e.RegisteredAt)
+	case *entry.Rollout:
+		if starts := body.Op == entry.RolloutStart; starts != (f.current == nil) || !starts && !f.underWay(body.Rollout) {
+			return fmt.Errorf("rollout: entry %d is to %s rollout %s, and the list lacks entries before it", e.Index, body.Op, body.Rollout)
+		}
+		f.Apply(body, e.Index, e.RegisteredAt)
+	}
+	return nil
+}
+
+func (f *Fold) underWay(name string) bool { return f.current != nil && f.current.Name == name }

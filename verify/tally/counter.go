@@ -205,9 +205,10 @@ func (c *counter) task(t *entry.Task) {
 	}
 }
 
-// attempt counts the cases of the agent's own work, whoever wrote them.
+// attempt counts the cases of the agent's own work, whoever wrote them. What a candidate decided in
+// a shadow was not done.
 func (c *counter) attempt(a *entry.Attempt) {
-	if a.Of() != c.Agent {
+	if a.Of() != c.Agent || a.Arm == entry.ArmShadow {
 		return
 	}
 	for one := range a.Cases() {

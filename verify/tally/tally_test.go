@@ -154,6 +154,7 @@ func TestAttempts(t *testing.T) {
 		{Strategy: "fallback_model", Result: "ok"}}
 	l.add("a", &entry.Attempt{Header: entry.Header{Iss: "a"}, AttemptCase: entry.AttemptCase{Rungs: rungs}})
 	l.add("r", &entry.Attempt{Header: entry.Header{Iss: "r"}, Agent: "a", Also: []entry.AttemptCase{{}}})
+	l.add("a", &entry.Attempt{Header: entry.Header{Iss: "a"}, Agent: "a", Arm: entry.ArmShadow, AttemptCase: entry.AttemptCase{Rungs: rungs}})
 	l.add("a", &entry.Attempt{Header: entry.Header{Iss: "a"}, Agent: "b", AttemptCase: entry.AttemptCase{Rungs: rungs}})
 	l.add("b", &entry.Attempt{Header: entry.Header{Iss: "b"}, AttemptCase: entry.AttemptCase{Rungs: rungs}})
 	got := l.counts(t)
