@@ -222,7 +222,7 @@ func backgroundSnapshots(ctx context.Context, b *bench) error {
 	var snapshots int
 	side := func(every uint64) func(string) (float64, error) {
 		return func(dir string) (float64, error) {
-			t, err := openLedgerWith(ctx, dir, every)
+			t, err := openLedgerWith(ctx, dir, settings{snapshotEvery: every})
 			if err != nil {
 				return 0, err
 			}

@@ -57,6 +57,7 @@ func cases() []struct {
 		{"submit-1024", submit1024},
 		{"submit-1024-index-only", submitIndexOnly},
 		{"submit-1", submitOne},
+		{"slow-key", slowKey},
 		{"http-single", httpSingle},
 		{"http-batch", httpBatch},
 		{"disk", diskBytes},

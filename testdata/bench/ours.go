@@ -43,10 +43,10 @@ type ledgerUnderTest struct {
 
 // openLedger makes a ledger in dir and enrols the agents.
 func openLedger(ctx context.Context, dir string) (*ledgerUnderTest, error) {
-	return openLedgerWith(ctx, dir, 0)
+	return openLedgerWith(ctx, dir, settings{})
 }
 
-func openLedgerWith(ctx context.Context, dir string, snapshotEvery uint64) (*ledgerUnderTest, error) {
+func openLedgerWith(ctx context.Context, dir string, with settings) (*ledgerUnderTest, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "keys"), 0o700); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func openLedgerWith(ctx context.Context, dir string, snapshotEvery uint64) (*led
 	if err != nil {
 		return nil, err
 	}
-	t, err := openWith(dir, ledgerKeys, settings{snapshotEvery: snapshotEvery})
+	t, err := openWith(dir, ledgerKeys, with)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,9 @@ func open(dir string, ledgerKeys *keys.Ledger) (*ledgerUnderTest, error) {
 
 // settings are what a ledger is opened with beside what `arl serve` says.
 type settings struct {
-	snapshotEvery uint64 // distance between snapshots; 0: as shipped
-	rebuild       bool   // no snapshot counts
+	snapshotEvery uint64        // distance between snapshots; 0: as shipped
+	rebuild       bool          // no snapshot counts
+	keyTakes      time.Duration // time of a signature by the ledger's key beyond its own
 }
 
 // unread is a fold of another version, which does not know the form of the
@@ -104,8 +105,12 @@ func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderT
 		return nil, err
 	}
 	replica := coordinator.New(origin, verifier.Check)
+	signer := ledgerKeys.Signer
+	if with.keyTakes > 0 {
+		signer = slowSigner{signer, with.keyTakes}
+	}
 	l, err := ledger.Open(filepath.Join(dir, "db"), &ledger.Config{
-		Origin: origin, Keys: []ledger.Key{{Signer: ledgerKeys.Signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner}},
+		Origin: origin, Keys: []ledger.Key{{Signer: signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner}},
 		NewFold: func() ledger.Fold {
 			if with.rebuild {
 				return unread{replica.NewFold()}
