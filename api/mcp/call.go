@@ -165,9 +165,9 @@ func (s *session) dispatch(ctx context.Context, k *call) error {
 	}
 	p.mu.Lock()
 	k.Outbox = []jsontext.Value{e.AppendEnvelope(nil)}
-	line := k.record
-	err = p.journal.write(&line)
-	k.at, k.Values = line.at, nil
+	if err = p.makeRoom(); err == nil {
+		err = p.journal.begin(&k.record)
+	}
 	if err == nil {
 		p.calls[k.Exec] = k
 	}

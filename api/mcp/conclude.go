@@ -86,7 +86,9 @@ func (p *Proxy) keep(k *call, value jsontext.Value) values {
 	if len(found) == 0 {
 		return nil
 	}
+	p.mu.Lock()
 	before, err := p.journal.values(&k.record)
+	p.mu.Unlock()
 	if err != nil {
 		p.cfg.Tell("%s (%s): its compensation cannot be made: %v", k.Exec, k.Tool, err)
 		return nil

@@ -155,6 +155,7 @@ func childMain(args []string) error {
 	if err != nil {
 		return err
 	}
+	proxy.Tighten(-1<<40, mcp.MaxJournal) // each call replaces the journal
 	hooks := proxy.Hooks()
 	hooks.Drain, hooks.Compensate, hooks.Probe = end.around(hooks.Drain), end.around(hooks.Compensate), end.around(hooks.Probe)
 	runtime, err := agent.Open(&agent.Config{Root: root, Agent: stage.Agent, Secret: make([]byte, 32), Sign: signer.Sign, NewID: uuid.NewString, Ledger: server, Log: server.Server,

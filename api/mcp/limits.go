@@ -12,6 +12,11 @@ const (
 	MaxToolsFile = 1 << 20
 	// MaxValues is the size of what is kept of one call for its compensation, in bytes of JSON.
 	MaxValues = 4 << 20
+	// MaxJournal is the size of the journal in bytes from which on no call is taken that the journal
+	// must keep for its compensation.
+	MaxJournal = 256 << 20
+	// MaxKeepDays is the largest keep_days of a tools file.
+	MaxKeepDays = 36_500
 	// MaxDeclared is the number of tools that a server may list.
 	MaxDeclared = 4096
 	// MaxSessions is the number of sessions over HTTP at one time.
@@ -19,11 +24,12 @@ const (
 
 	// maxInFlight bounds the calls of a session that are under way at one time. The parents of a
 	// call overlap one another, so that no call has more parents than this.
-	maxInFlight = entry.MaxParents
-	maxPages    = 64 // of a list of tools
-	nameMax     = 64 // bytes of a tool's name in the id of an execution
-	depthMax    = 64 // of an argument with templates in it
-	toldMax     = 16 // times that a session tells of one kind of fault of its server
+	maxInFlight  = entry.MaxParents
+	journalSlack = 4 << 20 // bytes that the journal may have beside twice what it keeps
+	maxPages     = 64      // of a list of tools
+	nameMax      = 64      // bytes of a tool's name in the id of an execution
+	depthMax     = 64      // of an argument with templates in it
+	toldMax      = 16      // times that a session tells of one kind of fault of its server
 )
 
 // Times that no flag changes.

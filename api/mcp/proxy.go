@@ -16,12 +16,14 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -91,7 +93,7 @@ func New(c *Config) (*Proxy, error) {
 	}
 	var records []*record
 	var err error
-	if p.journal, records, err = openJournal(c.Dir); err != nil {
+	if p.journal, records, err = openJournal(c.Dir, p.since()); err != nil {
 		return nil, err
 	}
 	for _, r := range records {
@@ -175,14 +177,15 @@ func (p *Proxy) finish(k *call, progress entry.Progress, found values) error {
 		return nil
 	}
 	outbox := slices.Concat(k.Outbox, []jsontext.Value{e.AppendEnvelope(nil)})
-	line := &record{Exec: k.Exec, Progress: progress, Values: found, Outbox: outbox}
+	line := &record{Exec: k.Exec, Progress: progress, Ended: time.Now().UnixMilli(), Values: found, Outbox: outbox}
 	if err := p.journal.write(line); err != nil {
 		return err
 	}
 	if found != nil {
 		k.at = line.at
 	}
-	k.Progress, k.Outbox = progress, outbox
+	k.end(progress, line.Ended)
+	k.Outbox = outbox
 	p.unsent = append(p.unsent, k)
 	close(k.ended)
 	p.wake()
@@ -195,13 +198,44 @@ func (p *Proxy) sync(k *call) error {
 	if k.Effect == entry.EffectNone {
 		return nil
 	}
-	err := p.journal.file.Sync()
-	if err == nil {
-		return nil
-	}
+	p.mu.Lock()
+	file := p.journal.file
+	p.mu.Unlock()
+	err := file.Sync()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err == nil || p.journal.file != file && errors.Is(err, os.ErrClosed) {
+		return nil // the file that replaced this one has the call, and was synced
+	}
 	return p.journal.fail(err)
+}
+
+// makeRoom replaces the journal where most of it is of no more use. The caller has the lock, and
+// every line of the journal is about a call in memory or about one of no more use.
+func (p *Proxy) makeRoom() error {
+	if !p.journal.full() {
+		return nil
+	}
+	var kept []*record
+	since := p.since()
+	for _, k := range p.calls {
+		if k.kept(since) {
+			kept = append(kept, &k.record)
+		} else {
+			delete(p.calls, k.Exec)
+		}
+	}
+	slices.SortFunc(kept, func(a, b *record) int { return cmp.Compare(a.at, b.at) })
+	return p.journal.replace(kept)
+}
+
+// since is the instant, in Unix milliseconds, before which a call must have ended to be undone no
+// more.
+func (p *Proxy) since() int64 {
+	if p.cfg.Tools == nil || p.cfg.Tools.KeepDays == 0 {
+		return 0
+	}
+	return time.Now().AddDate(0, 0, -p.cfg.Tools.KeepDays).UnixMilli()
 }
 
 // body returns the entry about a call.

@@ -126,7 +126,7 @@ func (p *Proxy) drop(k *call) {
 			break
 		}
 	}
-	if !k.kept() {
+	if !k.kept(0) {
 		delete(p.calls, k.Exec)
 	}
 }

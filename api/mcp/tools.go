@@ -15,8 +15,11 @@ import (
 type Tools struct {
 	// TrustAnnotations is whether the hints of the server count for what a tool does not declare
 	// here. Nil: they count.
-	TrustAnnotations *bool            `json:"trust_annotations,omitzero"`
-	Tools            map[string]*Tool `json:"tools"`
+	TrustAnnotations *bool `json:"trust_annotations,omitzero"`
+	// KeepDays is how long the compensation of a call is kept, in days from the end of the call. A
+	// rollback after that ends as failed. 0: for ever.
+	KeepDays int              `json:"keep_days,omitzero"`
+	Tools    map[string]*Tool `json:"tools"`
 }
 
 // Tool declares one tool.
@@ -101,6 +104,9 @@ func ParseTools(name string, text []byte) (*Tools, error) {
 func (t *Tools) check() *scenario.Error {
 	if len(t.Tools) == 0 {
 		return scenario.Malformed("/tools", "names no tool", "list at least one tool, as docs/mcp.md shows")
+	}
+	if t.KeepDays < 0 || t.KeepDays > MaxKeepDays {
+		return scenario.Malformed("/keep_days", fmt.Sprintf("is %d", t.KeepDays), fmt.Sprintf("write a number of days from 1 to %d, or remove the member", MaxKeepDays))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Tools)) {
 		at := "/tools/" + escape(name)

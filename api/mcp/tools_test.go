@@ -29,6 +29,8 @@ func TestParseToolsRefuses(t *testing.T) {
 		{"tools: {}\n", 1, "/tools", "names no tool"},
 		{"tools:\n  put: null\n", 2, "/tools/put", "declares nothing"},
 		{"tools:\n  put: {effect: none}\nextra: 1\n", 3, "/extra", "is not a member of a tools file"},
+		{tool("effect: none") + "keep_days: -1\n", 4, "/keep_days", "is -1"},
+		{tool("effect: none") + "keep_days: 36501\n", 4, "/keep_days", "from 1 to 36500"},
 		{tool("effects: none"), 3, "/tools/put/effects", "is not a member"},
 		{tool("effect: reversible"), 3, "/tools/put/effect", "no checkpoints"},
 		{tool("effect: harmless"), 3, "/tools/put/effect", `is "harmless"`},
@@ -151,7 +153,7 @@ func TestJournal(t *testing.T) {
 	dir := t.TempDir()
 	open := func() (*journal, []*record) {
 		t.Helper()
-		j, records, err := openJournal(dir)
+		j, records, err := openJournal(dir, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +204,7 @@ func TestJournal(t *testing.T) {
 	if err := os.WriteFile(path, whole, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = openJournal(dir)
+	_, _, err = openJournal(dir, 0)
 	if damage, ok := errors.AsType[*JournalError](err); !ok || damage.Line != 1 {
 		t.Errorf("damage: %v", err)
 	}
@@ -219,7 +221,7 @@ func namesOf(records []*record) string {
 
 // FuzzJournalLine: a line is refused, or is written again as it was.
 func FuzzJournalLine(f *testing.F) {
-	line, err := appendLine(nil, &record{Exec: "w#a", Values: values{"arguments/n": jsontext.Value(`"x"`)}, Probe: &ToolProbe{Call{"get", nil}, "ok"}})
+	line, err := lineOf(&record{Exec: "w#a", Values: values{"arguments/n": jsontext.Value(`"x"`)}, Probe: &ToolProbe{Call{"get", nil}, "ok"}})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -229,7 +231,7 @@ func FuzzJournalLine(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := appendLine(nil, r)
+		again, err := lineOf(r)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@ package mcp
 import (
 	"context"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"syscall"
@@ -56,10 +55,3 @@ func (c *programConnection) Close() error {
 
 // Stdio returns what reaches a client by standard input and output.
 func Stdio() sdk.Transport { return new(sdk.StdioTransport) }
-
-// Remote returns what reaches a server over streamable HTTP at a URL.
-func Remote(url string) func() sdk.Transport {
-	return func() sdk.Transport {
-		return &sdk.StreamableClientTransport{Endpoint: url, HTTPClient: &http.Client{Transport: new(versioned)}}
-	}
-}

@@ -164,7 +164,7 @@ func TestBadSpanRows(t *testing.T) {
 
 // Declarations of a tools file count in place of what a name shows.
 func TestTools(t *testing.T) {
-	tools, err := ParseTools("tools.yaml", []byte("tools:\n  fetch_price: {effect: none, idempotent: true, probe: {tool: x}}\n  other/one: {}\n"))
+	tools, err := ParseTools("tools.yaml", []byte("trust_annotations: false\nkeep_days: 30\ntools:\n  fetch_price: {effect: none, idempotent: true, probe: {tool: x}}\n  other/one: {}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ type Tool struct {
 func ParseTools(name string, text []byte) (Tools, error) {
 	var file struct {
 		TrustAnnotations *bool                     `json:"trust_annotations,omitzero"`
+		KeepDays         int                       `json:"keep_days,omitzero"`
 		Tools            map[string]map[string]any `json:"tools"`
 	}
 	wrong := scenario.Document{What: "a tools file", Help: "docs/traces.md describes it", BytesMax: toolsBytesMax}.DecodeYAML(text, &file)
