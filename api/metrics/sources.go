@@ -96,18 +96,23 @@ type Checked struct {
 func (m *Metrics) Checks(last func(check string) *Checked) {
 	m.add("checks", func(emit emit) {
 		for _, check := range checks {
-			found, sound := last(check), 0.0
+			found := last(check)
 			if found == nil {
 				found = &Checked{}
 			}
-			if found.Sound {
-				sound = 1
-			}
 			emit("arl_checked_timestamp_seconds", float64(found.At)/1000, check)
-			emit("arl_checked_sound", sound, check)
+			emit("arl_checked_sound", truth(found.Sound), check)
 			emit("arl_checked_entries", float64(found.Entries), check)
 		}
 	})
+}
+
+// truth is 1 for what is so, and 0 for what is not.
+func truth(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 // Notifications shows how late the endpoints of notifications are.
@@ -119,12 +124,15 @@ func (m *Metrics) Notifications(late func() map[string]time.Duration) {
 	})
 }
 
-// Disk shows the free space in a directory, and the reserve in bytes.
+// Disk shows the free space in a directory, the reserve in bytes, and whether writes are taken.
 func (m *Metrics) Disk(dir string, reserve uint64) {
 	m.add("disk", func(emit emit) {
 		emit("arl_disk_reserve_bytes", float64(reserve))
 		if free, err := disk.Free(dir); err == nil {
 			emit("arl_disk_free_bytes", float64(free))
+		}
+		if closed, err := disk.ReadOnly(dir); err == nil {
+			emit("arl_disk_read_only", truth(closed))
 		}
 	})
 }

@@ -35,6 +35,7 @@ var elsewhere = map[string][2]string{
 	"arl_checked_timestamp_seconds":      {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_timestamp_seconds{check="audit"}' !0`},
 	"arl_checked_sound":                  {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_sound{check="fsck"}' 1`},
 	"arl_checked_entries":                {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_entries{check="fsck"}' 4`},
+	"arl_disk_read_only":                 {"../../testdata/scripts/drill_disk-read-only.txtar", "metric arl_disk_read_only 1"},
 	"arl_notifications_late_seconds":     {"../../testdata/scripts/drill_notifications-late.txtar", `metric 'arl_notifications_late_seconds{endpoint="people"}' !0`},
 }
 

@@ -3,10 +3,14 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -92,4 +96,92 @@ func scriptSink(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Setenv("SINK", s.server.URL)
 	}
 	s.hears.Store(args[0] == "hears")
+}
+
+// canMount reports whether a file system in a file can be mounted here, and made to fail. That needs
+// root, a loop device, and a /sys that can be written to.
+func canMount() (bool, error) {
+	if os.Geteuid() != 0 {
+		return false, nil
+	}
+	for _, program := range []string{"mkfs.ext4", "fsck.ext4", "mount", "umount", "findmnt"} {
+		if _, err := exec.LookPath(program); err != nil {
+			if os.Getenv("CI") != "" {
+				return false, fmt.Errorf("missing: %s: install the packages e2fsprogs and mount", program)
+			}
+			return false, nil
+		}
+	}
+	dir, err := os.MkdirTemp("", "disk-")
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(dir)
+	device, err := mountFile(dir, "4M")
+	if err != nil {
+		return false, nil // without the right to mount
+	}
+	return unix.Access(failurePath(device), unix.W_OK) == nil, exec.Command("umount", filepath.Join(dir, "disk")).Run()
+}
+
+// mountFile mounts a file system in a new file of dir at disk in dir, and returns its device.
+func mountFile(dir, size string) (device string, err error) {
+	image, mount := filepath.Join(dir, "disk.img"), filepath.Join(dir, "disk")
+	for _, command := range [][]string{
+		{"mkfs.ext4", "-q", image, size}, {"mkdir", mount}, {"mount", "-o", "loop,errors=remount-ro", image, mount},
+	} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%q: %w: %s", command, err, out)
+		}
+	}
+	found, err := exec.Command("findmnt", "--noheadings", "--output", "SOURCE", "--mountpoint", mount).Output()
+	return strings.TrimSpace(string(found)), err
+}
+
+// failurePath is where the kernel is told that a file system has an error. It makes the file system
+// read-only then, as after an error of the disk.
+func failurePath(device string) string {
+	return "/sys/fs/ext4/" + filepath.Base(device) + "/trigger_fs_error"
+}
+
+// scriptDisk makes a file system, has it fail, and mends it as an operator does.
+func scriptDisk(ts *testscript.TestScript, _ bool, args []string) {
+	mount, image := ts.MkAbs("disk"), ts.MkAbs("disk.img")
+	switch args[0] {
+	case "made":
+		device, err := mountFile(ts.MkAbs("."), "128M")
+		ts.Check(err)
+		ts.Setenv("DEVICE", device)
+		ts.Defer(func() { _ = exec.Command("umount", "--lazy", mount).Run() }) // nothing stays behind the test
+	case "failed":
+		ts.Check(os.WriteFile(failurePath(ts.Getenv("DEVICE")), []byte("1"), 0o600))
+	case "mended":
+		ts.Check(exec.Command("umount", mount).Run())
+		const repaired = 1
+		if err := exec.Command("fsck.ext4", "-p", image).Run(); exitCode(err) > repaired {
+			ts.Fatalf("fsck.ext4: %v", err)
+		}
+		ts.Check(exec.Command("mount", "-o", "loop", image, mount).Run())
+	default:
+		ts.Fatalf("disk made, failed or mended, not %s", args[0])
+	}
+}
+
+// exitCode is the exit code of a program.
+func exitCode(err error) int {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+// scriptEnded waits until the server ends by itself, and wants its exit code. Its words are in serve.log.
+func scriptEnded(ts *testscript.TestScript, _ bool, args []string) {
+	s, _ := ts.Value(serverKey{}).(*scriptServer)
+	err := s.process.Wait()
+	s.process = nil
+	ts.Check(os.WriteFile(ts.MkAbs("serve.log"), []byte(s.stderr.String()), 0o600))
+	if got := strconv.Itoa(exitCode(err)); got != args[0] {
+		ts.Fatalf("exit code %s, want %s\n%s", got, args[0], s.stderr.String())
+	}
 }

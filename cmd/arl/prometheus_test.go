@@ -39,8 +39,11 @@ const prometheusKey = "PROMETHEUS"
 
 // scriptCondition says whether a condition of a script holds.
 func scriptCondition(condition string) (bool, error) {
+	if condition == "disk" {
+		return canMount()
+	}
 	if condition != "prometheus" {
-		return false, fmt.Errorf("no condition %q: scripts know [prometheus]", condition)
+		return false, fmt.Errorf("no condition %q: scripts know [prometheus] and [disk]", condition)
 	}
 	for _, program := range []string{"promtool", "prometheus"} {
 		if _, err := exec.LookPath(program); err != nil {

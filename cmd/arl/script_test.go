@@ -77,6 +77,9 @@ func (t tidied) Run() int {
 //	prometheus            starts a Prometheus that scrapes the ledger, with the alerts of docs/operations
 //	alert NAME fires      waits until an alert fires; over: until it does not
 //	dashboards            waits until every query of the dashboards of docs/operations has data
+//	disk made             mounts a file system of its own at disk; failed: it takes no writes any more; mended: it does again
+//	ended CODE            waits until the ledger ends by itself, and wants its exit code; its words are in serve.log
+//	[disk]                whether a file system can be mounted
 //	idle N                holds N connections to the ledger from another address that do nothing; 0: closes them
 //	sink deaf             starts an endpoint of notifications that never answers, and sets SINK; hears: it answers
 //	[prometheus]          whether promtool and prometheus are installed; with CI set they have to be
@@ -109,6 +112,7 @@ func TestScripts(t *testing.T) {
 			"stranger": scriptStranger, "serve": scriptServe, "shutdown": scriptShutdown, "crash": scriptCrash, "exits": scriptExits, "field": scriptField,
 			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip, "metric": scriptMetric,
 			"prometheus": scriptPrometheus, "alert": scriptAlert, "dashboards": scriptDashboards, "idle": scriptIdle, "sink": scriptSink,
+			"disk": scriptDisk, "ended": scriptEnded,
 		},
 		Condition: scriptCondition,
 	})

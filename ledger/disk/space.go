@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -66,6 +68,17 @@ func Free(dir string) (uint64, error) {
 		return 0, fmt.Errorf("disk: free space of %s: %w", dir, err)
 	}
 	return usage.AvailBytes, nil
+}
+
+// ReadOnly reports whether the file system of a directory takes no writes: it is mounted read-only,
+// or has failed. A file system that failed may be read-only without saying so, so the time of the
+// directory is set anew, which writes nothing more. The error names the directory.
+func ReadOnly(dir string) (bool, error) {
+	err := os.Chtimes(dir, time.Time{}, time.Now())
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EIO) {
+		return true, nil
+	}
+	return false, err
 }
 
 // Enough reports whether there is room for entries.

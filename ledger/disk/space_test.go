@@ -94,3 +94,15 @@ func TestBallast(t *testing.T) {
 		t.Errorf("a ballast without room: %v", err)
 	}
 }
+
+// TestReadOnly asks a directory that takes writes, and one that is not there. A file system that
+// takes none is in the drill of disk-read-only.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	if closed, err := disk.ReadOnly(dir); closed || err != nil {
+		t.Errorf("%v, %v", closed, err)
+	}
+	if closed, err := disk.ReadOnly(filepath.Join(dir, "none")); closed || !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no directory: %v, %v", closed, err)
+	}
+}
