@@ -2,11 +2,22 @@ package api
 
 import "recoveryledger/ledger/entry"
 
+// RolloutsMax is how many rollouts that ended GET /v1/rollouts lists. The entries of kind rollout
+// have all of them.
+const RolloutsMax = 100
+
 // Rollouts is the answer of GET /v1/rollouts.
 type Rollouts struct {
 	Size    uint64         `json:"size" doc:"size of the log that the answer follows from"`
 	Current *Rollout       `json:"current,omitempty" doc:"the rollout under way; absent: there is none"`
 	History []EndedRollout `json:"history" doc:"the rollouts that ended, the newest first"`
+}
+
+// OneRollout is the answer of GET /v1/rollouts/{id}. It has one of Current and Ended.
+type OneRollout struct {
+	Size    uint64        `json:"size" doc:"size of the log that the answer follows from"`
+	Current *Rollout      `json:"current,omitempty" doc:"the rollout, while it is under way"`
+	Ended   *EndedRollout `json:"ended,omitempty" doc:"the rollout, once it is over"`
 }
 
 // Rollout is a rollout under way.
@@ -32,6 +43,7 @@ type Rollout struct {
 	Control         RolloutArm        `json:"control" doc:"cases that the baseline decided meanwhile"`
 	Compared        []RolloutGate     `json:"compared" doc:"a line for each gate"`
 	Fell            entry.Gate        `json:"fell,omitempty" doc:"the gate that fell; absent: none has"`
+	Missing         []string          `json:"missing" doc:"what a promotion lacks, in words; empty: the policy's authority may sign it"`
 }
 
 // RolloutArm counts the cases of an arm.
@@ -53,6 +65,7 @@ type RolloutGate struct {
 	Better  int64      `json:"better" doc:"pairs in which the candidate was better"`
 	Worse   int64      `json:"worse" doc:"pairs in which the candidate was worse"`
 	Needed  int64      `json:"needed" doc:"of so many pairs that differ, an arm has to win that many to be the better one"`
+	Missing int64      `json:"missing" doc:"pairs that the gate lacks before it may decide"`
 	Verdict string     `json:"verdict" doc:"candidate, baseline, or neither: the evidence is too weak"`
 }
 

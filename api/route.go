@@ -127,7 +127,7 @@ func withBody(slow string, answers ...Response) []Response {
 // 421 to a request that calls a server on loopback by another's name.
 func Routes() []Route {
 	var all []Route
-	for _, some := range [][]Route{entryRoutes(), logRoutes(), completeRoutes(), agentRoutes(), bundleRoutes(), incidentRoutes(), taskRoutes(), recoveryRoutes(), selfRoutes()} {
+	for _, some := range [][]Route{entryRoutes(), logRoutes(), completeRoutes(), agentRoutes(), bundleRoutes(), incidentRoutes(), taskRoutes(), recoveryRoutes(), rolloutRoutes(), selfRoutes()} {
 		all = append(all, some...)
 	}
 	misdirected := Response{Status: http.StatusMisdirectedRequest, Doc: "the server listens on loopback, and Host is none of its names",
@@ -173,6 +173,8 @@ const (
 	PathRecoveries  = "/v1/recoveries"
 	PathBatch       = PathRecoveries + "/batch"
 	PathDecide      = "/v1/decide"
+	PathRollouts    = "/v1/rollouts"
+	PathRollout     = PathRollouts + "/{id}"
 	PathHealth      = "/healthz"
 	PathReady       = "/readyz"
 	PathMetrics     = "/metrics"

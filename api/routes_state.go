@@ -169,3 +169,17 @@ func recoveryRoutes() []Route {
 		Problems: []entry.Problem{entry.Malformed, entry.TooLarge, entry.NotReady},
 	}}
 }
+
+// rolloutRoutes read the rollouts of candidate policies.
+func rolloutRoutes() []Route {
+	return []Route{{
+		Name: "rollouts", Method: http.MethodGet, Path: PathRollouts, Summary: "List the rollouts of candidate policies",
+		Doc:     fmt.Sprintf("The rollout under way, with its arms and gates, and those that ended, the newest first, at most %d of them.", RolloutsMax),
+		Answers: tagged("the rollouts as of the last commit; the tag does not depend on size", of[Rollouts]()), Problems: []entry.Problem{entry.Malformed},
+	}, {
+		Name: "rollout", Method: http.MethodGet, Path: PathRollout, Summary: "Read a rollout",
+		Doc:     "While the rollout is under way: its terms, how the arms compare in each gate, and what a promotion lacks. Once it is over: how it ended.",
+		Params:  []Param{inPath("id", schemaText, "r1", "the rollout, percent-encoded")},
+		Answers: tagged("the rollout as of the last commit; the tag does not depend on size", of[OneRollout]()), Problems: missing(),
+	}}
+}

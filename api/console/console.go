@@ -101,6 +101,7 @@ var routes = []route{
 	{"/tasks/{id}", (*Console).task},
 	{"/agents", (*Console).agents},
 	{"/agents/{id}", (*Console).agent},
+	{"/rollouts", (*Console).rollouts},
 	{"/health", (*Console).health},
 	{"/log", (*Console).log},
 	{"/log/{index}", (*Console).entry},
@@ -149,7 +150,7 @@ func New(c *Config) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("console: new: %w", err)
 	}
-	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error", "act", "alone", "tasks", "task", "search", "health"} {
+	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error", "act", "alone", "tasks", "task", "search", "health", "rollouts"} {
 		if err := k.parse(name, files); err != nil {
 			return nil, err
 		}
@@ -258,7 +259,7 @@ func (p *page) Sections() []Section { return p.bar }
 
 // bar returns the links of the bar.
 func (k *Console) bar() []Section {
-	all := []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Tasks", "/tasks"}, {"Agents", "/agents"}, {"Log", "/log"}, {"Health", "/health"}}
+	all := []Section{{"Overview", "/"}, {"Incidents", "/incidents"}, {"Tasks", "/tasks"}, {"Agents", "/agents"}, {"Rollouts", "/rollouts"}, {"Log", "/log"}, {"Health", "/health"}}
 	if k.cfg.Room != nil {
 		all = append(all, k.cfg.Room.Section())
 	}

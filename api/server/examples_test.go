@@ -37,6 +37,7 @@ func exampleWorld(t *testing.T) (*node, *keys.Signer) {
 	n.register(n.enrol("example-agent", key, entry.RoleAgent), n.enrol("olga", olga, entry.RoleOperator),
 		sign(t, olga, &entry.Task{Header: n.header("olga", "flow-1"), Task: "olga#book-room", Op: entry.TaskCreate, From: entry.TaskCreated,
 			To: entry.TaskCreated, Reason: "an example"}))
+	n.rollsOut(olga)
 	return n, key
 }
 

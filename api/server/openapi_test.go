@@ -198,6 +198,8 @@ func visits() []visit {
 		{"/v1/workflows/{wid}/graph", "/v1/workflows/flow-9/graph"},
 		{"/v1/tasks", "/v1/tasks?limit=1"}, {"/v1/tasks", "/v1/tasks?state=x"},
 		{"/v1/tasks/{id}", "/v1/tasks/olga%23none"}, {"/v1/tasks/{id}", "/v1/tasks/olga%23none?x=1"},
+		{api.PathRollouts, api.PathRollouts}, {api.PathRollouts, api.PathRollouts + "?x=1"},
+		{api.PathRollout, api.PathRollouts + "/r1"}, {api.PathRollout, api.PathRollouts + "/none"}, {api.PathRollout, api.PathRollouts + "/r1?x=1"},
 		{"/v1/events", "/v1/events?from=x"}, {"/v1/events", "/v1/events?from=99"},
 		{"/checkpoint", "/checkpoint"}, {"/checkpoint", "/checkpoint?x=1"},
 		{"/tile/{path}", "/tile/0/000.p/2"}, {"/tile/{path}", "/tile/0/000"}, {"/tile/{path}", "/tile/0/000?x=1"},
@@ -220,18 +222,23 @@ func TestOpenAPI(t *testing.T) {
 		t.Fatalf("openapi %v", d.root["openapi"])
 	}
 	d.checkRoutes(n)
+	olga := newSigner(t)
+	n.register(n.enrol("olga", olga, entry.RoleOperator))
+	n.rollsOut(olga)
 	for _, v := range visits() {
 		d.check(v.path, n.get(v.target))
 	}
 	for path, target := range map[string]string{"/checkpoint": "/checkpoint", "/openapi.json": "/openapi.json", "/v1/agents": "/v1/agents?limit=1",
 		"/v1/agents/{id}": "/v1/agents/agent-1", "/v1/agents/{id}/history": "/v1/agents/monitor-1/history", "/v1/incidents/{id}": "/v1/incidents/4",
 		"/v1/incidents/{id}/bundle": "/v1/incidents/4/bundle?agent=agent-1", "/v1/agents/{id}/news": "/v1/agents/agent-1/news",
-		"/v1/incidents/{id}/plan": "/v1/incidents/4/plan", "/v1/workflows/{wid}/graph": "/v1/workflows/flow-1/graph"} {
+		api.PathRollouts: api.PathRollouts, api.PathRollout: api.PathRollouts + "/r1", "/v1/incidents/{id}/plan": "/v1/incidents/4/plan", "/v1/workflows/{wid}/graph": "/v1/workflows/flow-1/graph"} {
 		d.check(path, n.refetch(target))
 	}
 	why := api.URL(api.PathWhy, nil, 4, subject.Ref())
 	d.check(api.PathWhy, n.get(why))
 	d.check(api.PathWhy, n.refetch(why))
+	n.register(n.abortOf(olga))
+	d.check(api.PathRollout, n.get(api.PathRollouts+"/r1"))
 	d.complete()
 	d.submit(n)
 	d.recoveries(n)

@@ -61,6 +61,8 @@ func (s *Server) handlers(document []byte) map[string]handler {
 		"recover":       s.byRules(api.MaxCase, (*rules).recovery),
 		"decide":        s.byRules(api.MaxQuestion, (*rules).decided),
 		"recoverBatch":  s.postRecoveries,
+		"rollouts":      taggedAs(s, s.getRollouts, func(a api.Rollouts) any { a.Size = 0; return a }),
+		"rollout":       taggedAs(s, s.getRollout, func(a api.OneRollout) any { a.Size = 0; return a }),
 		"health":        plain(s, s.getHealth),
 		"ready":         plain(s, s.getReady),
 		"metrics":       func(r *request) error { metrics.ServeHTTP(r.c.Response(), r.c.Request()); return nil },

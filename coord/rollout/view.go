@@ -21,7 +21,7 @@ func (f *Fold) View(size uint64) api.Rollouts {
 			Started: r.Started, StartedAt: r.StartedAt, By: r.By, Moved: r.Moved, Waivers: r.Waivers}
 		v.Current.Report, v.Current.Promotes = f.Report()
 		v.Current.Canary, v.Current.Control, v.Current.Fell = api.RolloutArm(r.Evidence.Canary), api.RolloutArm(r.Evidence.Control), r.Evidence.Fell
-		v.Current.Compared = r.Evidence.view()
+		v.Current.Compared, v.Current.Missing = r.Evidence.view(), missing(v.Current)
 	}
 	return v
 }
@@ -34,9 +34,40 @@ func (e *Evidence) view() []api.RolloutGate {
 		if g.Gate == entry.GateUnsafe {
 			one.Worse = e.Canary.Unsafe
 		} else {
+			one.Missing = max(0, g.Watch.Floor-g.Watch.Pairs)
 			one.Needed = judge.Decisive(g.Watch.Wins+g.Watch.Losses, g.Watch.Tests)
 		}
 		all = append(all, one)
 	}
 	return all
+}
+
+// missing says what a promotion by a report lacks (ROL-4).
+func missing(r *api.Rollout) []string {
+	all := []string{}
+	switch {
+	case r.Promotes:
+	case r.Report != "":
+		all = append(all, "a report that says promote: the newest one that compares candidate and baseline does not, or waivers of a quorum")
+	default:
+		all = append(all, "a report in the log that compares candidate and baseline, or waivers of a quorum")
+	}
+	if r.Fell != "" {
+		all = append(all, "the gate "+string(r.Fell)+", which fell: the coordinator aborts the rollout")
+	}
+	return all
+}
+
+// One returns the rollout of a name; nil if there was none. size is the size of the log.
+func (f *Fold) One(name string, size uint64) *api.OneRollout {
+	v := f.View(size)
+	if v.Current != nil && v.Current.Rollout == name {
+		return &api.OneRollout{Size: size, Current: v.Current}
+	}
+	for i := range v.History {
+		if v.History[i].Rollout == name {
+			return &api.OneRollout{Size: size, Ended: &v.History[i]}
+		}
+	}
+	return nil
 }

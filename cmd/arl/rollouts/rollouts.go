@@ -270,7 +270,7 @@ func (c *commands) printStatus(v *api.Rollouts) error {
 		terminal.Field{"candidate", string(r.CandidateDigest)}, terminal.Field{"baseline", string(r.BaselineDigest)},
 		terminal.Field{"began", fmt.Sprintf("%s by %s, entry %d", words.Instant(r.StartedAt), r.By, r.Started)},
 		terminal.Field{"deadline", words.Instant(r.DeadlineAt)}, terminal.Field{"gates", strings.Join(gates, ", ")},
-		terminal.Field{"report", report}, terminal.Field{"waived by", strings.Join(waivers, ", ")})
+		terminal.Field{"report", report}, terminal.Field{"lacks", strings.Join(r.Missing, "; ")}, terminal.Field{"waived by", strings.Join(waivers, ", ")})
 }
 
 func (c *commands) history(w *access.Where) *cobra.Command {
