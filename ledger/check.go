@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
 
+	"recoveryledger/ledger/anchor"
 	"recoveryledger/ledger/engine"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -96,7 +97,7 @@ type checker struct {
 	options *pebble.Options
 
 	last      *Batch
-	anchor    anchor
+	anchor    anchor.Anchor
 	snapshots []storedSnapshot
 	tree      *merkle.TileBuilder
 	anchored  merkle.Head   // over as many entries as the anchor covers
@@ -177,7 +178,7 @@ func (k *checker) checkAnchor(context.Context) (err error) {
 	if err == nil {
 		err = checkRolledBack(k.anchor, k.last)
 	}
-	k.report.Anchor = k.anchor.head
+	k.report.Anchor = k.anchor.Head
 	return err
 }
 
@@ -294,7 +295,7 @@ func (k *checker) checkEntry(key, record []byte, index uint64) error {
 
 // notePrefix keeps the head of the first size entries if checkTree needs it.
 func (k *checker) notePrefix(size uint64) (err error) {
-	if size == k.anchor.head.Size {
+	if size == k.anchor.Head.Size {
 		k.anchored, err = k.tree.Head()
 	}
 	if size == k.last.PreviousSize && err == nil {
@@ -338,7 +339,7 @@ func (k *checker) checkTree(context.Context) error {
 	if k.previous.Root != k.last.PreviousRoot {
 		return damaged([]byte{keyBatch}, "last batch", "follows root %s of size %d, entries give %s", k.last.PreviousRoot, k.last.PreviousSize, k.previous.Root)
 	}
-	if k.anchored != k.anchor.head {
+	if k.anchored != k.anchor.Head {
 		return otherHistory(k.anchor, k.anchored)
 	}
 	if k.at != k.last.At {

@@ -35,18 +35,12 @@ func openError(dir string, err error) error {
 // the same bytes may succeed. A file that is missing, or is a directory, is not such an error.
 func ofSystem(err error) bool {
 	_, ok := errors.AsType[syscall.Errno](err)
-	return ok && !absent(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, context.Canceled)
-}
-
-// absent reports whether an error says that a file is not there. The file is missing, or a
-// directory is in its place, or a file is in the place of its directory.
-func absent(err error) bool {
-	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR)
+	return ok && !disk.Absent(err) || errors.Is(err, fs.ErrPermission) || errors.Is(err, context.Canceled)
 }
 
 // classed adds the class [ErrCorrupt] to an error of the storage engine that means damage.
 func classed(err error) error {
-	if err == nil || !pebble.IsCorruptionError(err) && !absent(err) {
+	if err == nil || !pebble.IsCorruptionError(err) && !disk.Absent(err) {
 		return err
 	}
 	return fmt.Errorf("%w: %s", ErrCorrupt, engine.FirstLine(err))

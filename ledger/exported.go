@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"recoveryledger/ledger/anchor"
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/export"
 	"recoveryledger/merkle"
@@ -37,9 +38,9 @@ func checkKnown(x *export.Dir, cfg *Config, i *ImportConfig) error {
 		return fmt.Errorf("ledger: anchor %s: %w", cfg.Anchor, err)
 	}
 	if there {
-		a, err := readAnchor(cfg.FS, cfg.Anchor, cfg.Origin)
+		a, err := anchor.Read(cfg.FS, cfg.Anchor, cfg.Origin)
 		if err == nil {
-			known = append(known, a.head)
+			known = append(known, a.Head)
 		} else if !errors.Is(err, ErrAnchor) || len(i.Newest) == 0 {
 			return err
 		}
@@ -67,7 +68,7 @@ func covers(x *export.Dir, head merkle.Head) error {
 		return err
 	}
 	if found != head {
-		return otherHistory(anchor{head: head}, found)
+		return otherHistory(anchor.Anchor{Head: head}, found)
 	}
 	return nil
 }

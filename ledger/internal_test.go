@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
-	"strings"
-	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -65,23 +63,6 @@ func ForgetTree(l *Log) {
 		panic(err)
 	}
 	l.order.frontier = other
-}
-
-// FuzzDecodeAnchor looks for a slot that is read, but is not what is written.
-func FuzzDecodeAnchor(f *testing.F) {
-	const origin = "ledger.example/test"
-	empty := anchor{head: merkle.EmptyHead()}
-	f.Add(empty.encode(origin))
-	f.Add(anchor{seq: 1 << 60, head: merkle.Head{Size: 1 << 62}}.encode(origin))
-	f.Add(anchor{}.encode(strings.Repeat("o", entry.MaxName)))
-	f.Add(bytes.Replace(empty.encode(origin), []byte("\n0\n"), []byte("\n00\n"), 1))
-	f.Add(make([]byte, anchorSlot))
-	f.Fuzz(func(t *testing.T, slot []byte) {
-		a, ok := decodeAnchor(slot, origin)
-		if ok && !bytes.Equal(a.encode(origin), slot) {
-			t.Fatalf("%q is read as %+v", slot, a)
-		}
-	})
 }
 
 // SignSnapshot makes the last chunk of a fold snapshot with the given state, which

@@ -37,6 +37,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/mod/sumdb/note"
 
+	"recoveryledger/ledger/anchor"
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/fair"
@@ -58,7 +59,7 @@ var (
 	// ErrLost reports keys that have signed tree heads, and no log of them.
 	ErrLost = errors.New("ledger: the log is gone")
 	// ErrAnchor reports an anchor that is missing or unreadable.
-	ErrAnchor = errors.New("ledger: no usable anchor")
+	ErrAnchor = anchor.ErrUnusable
 	// ErrInUse reports a directory that a process has open.
 	ErrInUse = errors.New("ledger: the directory is in use")
 	// ErrFormat reports a database in a form that this version does not know.
@@ -365,19 +366,19 @@ func (l *Log) load() error {
 	l.published.log = l
 	l.known = newFilter(last.Size)
 	l.publishFirst()
-	anchor, err := openAnchor(l.cfg, last)
+	file, err := anchor.Create(l.cfg.FS, l.cfg.Anchor, l.cfg.Origin, last.anchor(), l.cfg.Fatal)
 	if err != nil {
 		return err
 	}
 	l.snapshotAt.Store(snapshot)
-	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: anchor, recent: newRecent(v.head.Size)}
+	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: file, recent: newRecent(v.head.Size)}
 	l.cfg.Committed(l.Head().SignedHead)
 	return nil
 }
 
 // Close closes the database. Run must have returned.
 func (l *Log) Close() error {
-	anchorErr := l.order.anchor.close()
+	anchorErr := l.order.anchor.Close()
 	room := l.space.Check() == nil
 	spaceErr := l.space.Close()
 	var flushErr error

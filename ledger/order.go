@@ -12,6 +12,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"recoveryledger/ledger/anchor"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -63,7 +64,7 @@ type order struct {
 	last     *Batch
 	frontier *merkle.Frontier
 	edge     []edgeTile
-	anchor   *anchorFile
+	anchor   *anchor.File
 	recent   *recent
 	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
@@ -440,7 +441,7 @@ func (l *Log) publish(p *pending) {
 	l.cfg.Committed(l.Head().SignedHead)
 	l.cfg.Observe(Commit{Entries: p.entries, Size: p.next, Took: p.took})
 	close(before.grown)
-	o.anchor.write(o.last)
+	o.anchor.Write(o.last.anchor())
 }
 
 // must ends the process on an error of the write path: state in memory must not

@@ -9,7 +9,9 @@ package disk
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -44,4 +46,10 @@ func ReadFile(fs vfs.FS, name string) ([]byte, error) {
 	}
 	content, err := io.ReadAll(file)
 	return content, errors.Join(err, file.Close())
+}
+
+// Absent reports whether an error says that a file is not there. The file is missing, or a
+// directory is in its place, or a file is in the place of its directory.
+func Absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.EISDIR) || errors.Is(err, syscall.ENOTDIR)
 }
