@@ -11,6 +11,7 @@ import (
 	"recoveryledger/ledger/anchor"
 	"recoveryledger/ledger/engine"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/tags"
 	"recoveryledger/merkle"
 )
 
@@ -129,7 +130,7 @@ func (k *checker) run(ctx context.Context) error {
 
 // failed gives an error of the storage engine its class.
 func failed(what string, err error) error {
-	if err = classed(err); !errors.Is(err, ErrCorrupt) {
+	if err = engine.Classed(err); !errors.Is(err, ErrCorrupt) {
 		return wrap(what, err)
 	}
 	return damaged(nil, what, "%v", err)
@@ -150,7 +151,7 @@ func (k *checker) checkMeta(context.Context) error {
 		return damaged(key, "format and origin", "missing")
 	case err != nil:
 		return damaged(key, "format and origin", "%v", err)
-	case found != meta{storeFormat, k.cfg.Origin}:
+	case found != meta{Format: storeFormat, Origin: k.cfg.Origin} && (found.Format != clusterFormat || found.Origin != k.cfg.Origin || found.Incarnation == ""):
 		return damaged(key, "format and origin", "format %d and origin %q, want %d and %q", found.Format, found.Origin, storeFormat, k.cfg.Origin)
 	}
 	return nil
@@ -258,7 +259,7 @@ func (k *checker) checkEntryKey(key []byte, next uint64) error {
 	if len(key) != 9 {
 		return damaged(key, "key of an entry", "%d bytes, want 9", len(key))
 	}
-	index := indexOf(key)
+	index := tags.IndexOf(key)
 	if index != next {
 		return damaged(entryKey(next), name("entry", next), "missing")
 	}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"recoveryledger/ledger/dedup"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/tags"
 	"recoveryledger/merkle"
 )
 
@@ -36,10 +38,10 @@ func (k *checker) scan(ctx context.Context, sort byte) (*pebble.Iterator, error)
 
 // expect notes the dedup key and the index keys of an entry.
 func (k *checker) expect(e *entry.Entry, index uint64) error {
-	dedup := dedupKey(e)
-	k.keys = append(k.keys, expectedKey{dedup[:], index})
+	own := dedup.Key(e)
+	k.keys = append(k.keys, expectedKey{own[:], index})
 	for _, tag := range e.Tags(index) {
-		k.keys = append(k.keys, expectedKey{tagKey(tag, index), index})
+		k.keys = append(k.keys, expectedKey{tags.Key(tag, index), index})
 	}
 	if len(k.keys) < checkBatchKeys {
 		return nil
@@ -56,7 +58,7 @@ func (k *checker) checkKeys(ctx context.Context) error {
 	}
 	var read openPosting
 	for _, want := range k.keys {
-		if want.key[0] == keyTag {
+		if want.key[0] == tags.KeyPrefix {
 			err = k.checkTag(it, &read, want)
 		} else {
 			err = k.checkDedup(it, want)
@@ -81,7 +83,7 @@ func (k *checker) checkDedup(it *pebble.Iterator, want expectedKey) error {
 		return damaged(want.key, nameOf(want), "missing")
 	}
 	k.report.Dedup++
-	if len(it.Value()) != 8 || indexOf(it.Value()) != want.index {
+	if len(it.Value()) != 8 || tags.IndexOf(it.Value()) != want.index {
 		return damaged(want.key, nameOf(want), "says %x", it.Value())
 	}
 	return nil
@@ -97,15 +99,15 @@ type openPosting struct {
 // that does not begin after the entry. The store does not record which entries were committed
 // together, so the postings of a tag are checked against all entries of the tag together.
 func (k *checker) checkTag(it *pebble.Iterator, read *openPosting, want expectedKey) error {
-	if n := len(read.entries); n == 0 || !sameTag(read.key, want.key) || read.entries[n-1] < want.index {
+	if n := len(read.entries); n == 0 || !tags.Same(read.key, want.key) || read.entries[n-1] < want.index {
 		found := it.SeekLT(append(slices.Clip(want.key), 0))
 		if err := it.Error(); err != nil {
 			return failed(nameOf(want), err)
 		}
-		if !found || !sameTag(it.Key(), want.key) {
+		if !found || !tags.Same(it.Key(), want.key) {
 			return damaged(want.key, nameOf(want), "missing")
 		}
-		entries, err := parsePosting(it.Key(), it.Value())
+		entries, err := tags.Parse(it.Key(), it.Value())
 		if err != nil {
 			return damaged(it.Key(), nameOf(want), "%v", err)
 		}
@@ -122,7 +124,7 @@ func (k *checker) checkTag(it *pebble.Iterator, read *openPosting, want expected
 }
 
 func nameOf(k expectedKey) string {
-	if k.key[0] == keyTag {
+	if k.key[0] == tags.KeyPrefix {
 		return fmt.Sprintf("index key %s of entry %d", k.key[1:len(k.key)-9], k.index)
 	}
 	return name("dedup key of entry", k.index)
@@ -136,7 +138,7 @@ func (k *checker) checkTiles(ctx context.Context) error {
 	}
 	for ok := it.First(); ok && err == nil; ok = it.Next() {
 		key := it.Key()
-		if len(key) != 10 || indexOf(key) >= merkle.FullTiles(uint(key[1]), k.last.Size) {
+		if len(key) != 10 || tags.IndexOf(key) >= merkle.FullTiles(uint(key[1]), k.last.Size) {
 			err = damaged(key, "tile", "not in a tree of size %d", k.last.Size)
 		}
 	}
@@ -150,7 +152,7 @@ func (k *checker) checkCounts(ctx context.Context) error {
 		prefix byte
 		want   uint64
 		count  func(it *pebble.Iterator) (uint64, error)
-	}{{keyDedup, k.report.Dedup, countOne}, {keyTag, k.report.Tags, new(postingCounter).count}} {
+	}{{dedup.KeyPrefix, k.report.Dedup, countOne}, {tags.KeyPrefix, k.report.Tags, new(postingCounter).count}} {
 		it, err := k.scan(ctx, sort.prefix)
 		if err != nil {
 			return err
@@ -183,11 +185,11 @@ type postingCounter struct {
 }
 
 func (c *postingCounter) count(it *pebble.Iterator) (uint64, error) {
-	entries, err := parsePosting(it.Key(), it.Value())
+	entries, err := tags.Parse(it.Key(), it.Value())
 	if err != nil {
 		return 0, damaged(it.Key(), "index key", "%v", err)
 	}
-	if sameTag(c.key, it.Key()) && entries[0] <= c.last {
+	if tags.Same(c.key, it.Key()) && entries[0] <= c.last {
 		return 0, damaged(it.Key(), "index key", "begins at entry %d, but the one before ends at %d", entries[0], c.last)
 	}
 	c.key, c.last = append(c.key[:0], it.Key()...), entries[len(entries)-1]
@@ -196,22 +198,22 @@ func (c *postingCounter) count(it *pebble.Iterator) (uint64, error) {
 
 // checkOwners finds the entries that own a dedup key or a posting.
 func (k *checker) checkOwners(key, value []byte) error {
-	if key[0] == keyDedup {
+	if key[0] == dedup.KeyPrefix {
 		if len(value) != 8 {
 			return damaged(key, "dedup key", "belongs to no entry")
 		}
-		return k.checkOwner(key, "dedup key", indexOf(value), func(e *entry.Entry) bool {
-			dedup := dedupKey(e)
-			return bytes.Equal(key, dedup[:])
+		return k.checkOwner(key, "dedup key", tags.IndexOf(value), func(e *entry.Entry) bool {
+			own := dedup.Key(e)
+			return bytes.Equal(key, own[:])
 		})
 	}
-	entries, err := parsePosting(key, value)
+	entries, err := tags.Parse(key, value)
 	if err != nil {
 		return damaged(key, "index key", "%v", err)
 	}
 	for _, index := range entries {
 		err := k.checkOwner(key, "index key", index, func(e *entry.Entry) bool {
-			return slices.ContainsFunc(e.Tags(index), func(tag entry.Tag) bool { return sameTag(key, tagKey(tag, index)) })
+			return slices.ContainsFunc(e.Tags(index), func(tag entry.Tag) bool { return tags.Same(key, tags.Key(tag, index)) })
 		})
 		if err != nil {
 			return err
@@ -248,7 +250,7 @@ func (k *checker) checkRest(ctx context.Context) error {
 		switch key := it.Key(); {
 		case len(key) == 1 && (key[0] == keyBatch || key[0] == keyMeta):
 			ok = it.Next()
-		case len(key) > 1 && bytes.IndexByte([]byte{keyDedup, keyEntry, keySnapshot, keyTile, keyTag}, key[0]) >= 0:
+		case len(key) > 1 && bytes.IndexByte([]byte{dedup.KeyPrefix, keyEntry, keySnapshot, keyTile, tags.KeyPrefix}, key[0]) >= 0:
 			ok = it.SeekGE([]byte{key[0] + 1})
 		default:
 			err = damaged(key, "unknown key", "nothing writes it")

@@ -11,9 +11,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"recoveryledger/ledger/dedup"
 	"recoveryledger/ledger/disk"
+	"recoveryledger/ledger/engine"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/export"
+	"recoveryledger/ledger/tags"
 	"recoveryledger/merkle"
 )
 
@@ -126,7 +129,7 @@ func isImported(dir string, cfg *Config, head merkle.Head) (bool, error) {
 	if err != nil || len(names) == 0 {
 		return false, wrapImport(err)
 	}
-	if there, err = hasDatabase(cfg.FS, dir); err != nil {
+	if there, err = engine.HasDatabase(cfg.FS, dir); err != nil {
 		return false, openError(dir, err)
 	}
 	if !there {
@@ -175,7 +178,7 @@ type importer struct {
 	db     *pebble.DB
 	tree   *merkle.TileBuilder
 	batch  *pebble.Batch
-	tagged postings
+	tagged tags.Postings
 	next   uint64 // index of the next entry
 	at     int64  // registered_at of the one before
 }
@@ -265,12 +268,12 @@ func (m *importer) resume() (done bool, err error) {
 func countEntries(db *pebble.DB) (n uint64, err error) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{keyEntry}, UpperBound: []byte{keyEntry + 1}})
 	if err != nil {
-		return 0, classed(err)
+		return 0, engine.Classed(err)
 	}
 	if it.Last() {
 		n = entryOf(it.Key()) + 1
 	}
-	return n, classed(it.Close())
+	return n, engine.Classed(it.Close())
 }
 
 func registeredAt(db *pebble.DB, index uint64) (int64, error) {
@@ -311,7 +314,7 @@ func (m *importer) copy(ctx context.Context) (err error) {
 		return err
 	}
 	for size := m.export.Head.Size; ; {
-		m.batch, m.tagged = m.db.NewBatch(), postings{}
+		m.batch, m.tagged = m.db.NewBatch(), tags.Postings{}
 		for range importBundles {
 			if m.next == size {
 				break
@@ -367,12 +370,12 @@ func (m *importer) put(leaf []byte) error {
 		return fmt.Errorf("registered at %d, before the entry in front of it (%d)", at, m.at)
 	}
 	m.at = at
-	dedup := dedupKey(e)
+	own := dedup.Key(e)
 	for _, tag := range e.Tags(m.next) {
-		m.tagged.add(tag, m.next)
+		m.tagged.Add(tag, m.next)
 	}
 	return errors.Join(m.batch.Set(entryKey(m.next), record, nil),
-		m.batch.Set(dedup[:], binary.BigEndian.AppendUint64(nil, m.next), nil))
+		m.batch.Set(own[:], binary.BigEndian.AppendUint64(nil, m.next), nil))
 }
 
 // putTile writes a full tile, which must be that of the export.
@@ -406,7 +409,7 @@ func (m *importer) compare(t merkle.Tile, hashes []byte) error {
 func (m *importer) commit() error {
 	keys := make([]indexKey, 0, len(m.tagged))
 	for tag, in := range m.tagged {
-		keys = append(keys, indexKey{tagKey(tag, in.first), in.gaps})
+		keys = append(keys, indexKey{tags.Key(tag, in.First), in.Gaps})
 	}
 	slices.SortFunc(keys, func(a, b indexKey) int { return bytes.Compare(a.key, b.key) })
 	var err error

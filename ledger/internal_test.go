@@ -9,8 +9,10 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"recoveryledger/ledger/dedup"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/fair"
+	"recoveryledger/ledger/tags"
 	"recoveryledger/merkle"
 )
 
@@ -42,13 +44,13 @@ func TileKey(level uint, index uint64) []byte {
 func SnapshotKey(size uint64, chunk uint32) []byte { return snapshotKey(size, chunk) }
 
 // DedupKey is the key that finds a duplicate of e.
-func DedupKey(e *entry.Entry) []byte { key := dedupKey(e); return key[:] }
+func DedupKey(e *entry.Entry) []byte { key := dedup.Key(e); return key[:] }
 
 // TagKey is the key of the posting that begins with the entry at index.
-func TagKey(tag entry.Tag, index uint64) []byte { return tagKey(tag, index) }
+func TagKey(tag entry.Tag, index uint64) []byte { return tags.Key(tag, index) }
 
 // ParsePosting reads a posting.
-func ParsePosting(key, value []byte) ([]uint64, error) { return parsePosting(key, value) }
+func ParsePosting(key, value []byte) ([]uint64, error) { return tags.Parse(key, value) }
 
 // OpenDatabase opens the database under a log that is not open.
 func OpenDatabase(dir string, fs vfs.FS) (*pebble.DB, error) {

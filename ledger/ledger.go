@@ -38,7 +38,9 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger/anchor"
+	"recoveryledger/ledger/dedup"
 	"recoveryledger/ledger/disk"
+	"recoveryledger/ledger/engine"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/fair"
 	"recoveryledger/ledger/wallclock"
@@ -51,7 +53,7 @@ var (
 	// log only if a receipt says so.
 	ErrStopped = errors.New("ledger: stopped")
 	// ErrCorrupt reports stored bytes that cannot be read, or contradict the signed tree head.
-	ErrCorrupt = errors.New("ledger: the stored log is damaged")
+	ErrCorrupt = engine.ErrCorrupt
 	// ErrMissing reports an entry that was acknowledged and is not in the database. It is ErrCorrupt.
 	ErrMissing = fmt.Errorf("%w: missing", ErrCorrupt)
 	// ErrRolledBack reports a database that is older than its anchor.
@@ -172,6 +174,8 @@ type Config struct {
 	SnapshotEvery uint64
 	// Reserve is the free space in bytes below which entries are refused (insufficient-storage). 0: 256 MiB.
 	Reserve uint64
+	// Cluster makes the log one node of a cluster. Nil: the log orders by itself.
+	Cluster *Cluster
 	// Rebuild is told, while Open builds the state again from the entries behind the newest
 	// snapshot, how many of total are applied. Nil: nobody is told.
 	Rebuild func(done, total uint64)
@@ -249,7 +253,7 @@ func (c *Config) canSign() error {
 	if c.Fatal == nil || slices.ContainsFunc(c.Keys, func(k Key) bool { return k.Signer == nil }) {
 		return errors.New("ledger: open: Fatal, and a Signer of each key, are required")
 	}
-	return nil
+	return c.Cluster.check()
 }
 
 // Log is an open log. [Log.Run] must run for entries to be taken; reading works
@@ -267,7 +271,7 @@ type Log struct {
 	// tiles caches full tiles, which never change.
 	view  atomic.Pointer[view]
 	tiles *lru.Cache[merkle.Tile, *merkle.TileNodes]
-	known *filter // over dedup keys
+	known *dedup.Filter // over dedup keys
 
 	snapshotAt atomic.Uint64 // size of the newest snapshot that is durable
 	damage     error         // of the stored snapshot; nil: none was found when the log was opened
@@ -281,6 +285,7 @@ type Log struct {
 	sound   chan struct{}                 // closed: Run takes submissions
 	away    atomic.Pointer[entry.Refusal] // of new entries while a key does not sign; nil: all sign
 	chunks  chan snapshotChunk
+	leads   atomic.Bool // whether this node of a cluster orders the log
 
 	// Owned by the order goroutine.
 	order order
@@ -331,7 +336,7 @@ func (l *Log) load() error {
 	if err != nil {
 		return err
 	}
-	if last.Size == 0 && l.cfg.Used {
+	if last.Size == 0 && l.cfg.Used && l.cfg.Cluster == nil {
 		return fmt.Errorf("%w: the database %s has no entry, but its keys have signed tree heads: %s", ErrLost, l.dir, LostRemedy)
 	}
 	if err := checkHead(l.cfg.Origin, l.cfg.Keys, last); err != nil {
@@ -364,14 +369,14 @@ func (l *Log) load() error {
 	}
 	l.clock = wallclock.New(wallclock.Config{Wall: l.cfg.Now, Uptime: l.cfg.Uptime, MaxStep: l.cfg.MaxStep, Accepted: l.cfg.AcceptClock})
 	l.published.log = l
-	l.known = newFilter(last.Size)
+	l.known = dedup.NewFilter(last.Size)
 	l.publishFirst()
 	file, err := anchor.Create(l.cfg.FS, l.cfg.Anchor, l.cfg.Origin, last.anchor(), l.cfg.Fatal)
 	if err != nil {
 		return err
 	}
 	l.snapshotAt.Store(snapshot)
-	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: v.edge, anchor: file, recent: newRecent(v.head.Size)}
+	l.order = order{fold: fold, snapshot: snapshot, last: last, frontier: frontier, edge: slices.Clone(v.edge), anchor: file, recent: dedup.NewRecent(v.head.Size)}
 	l.cfg.Committed(l.Head().SignedHead)
 	return nil
 }
@@ -413,17 +418,26 @@ func (l *Log) Run(ctx context.Context) error {
 	defer cancel()
 	snapshot, snapshots := l.order.snapshot, make(chan error, 1)
 	go func() { snapshots <- l.runSnapshots(background, snapshot) }()
+	node := l.enter(ctx)
+	defer node.leave()
 	for !over(l.halted) && !l.order.lost {
 		select {
 		case s := <-l.in:
 			l.gather()
 			if batch := l.drain(s); !over(l.halted) {
-				l.commit(batch, nil)
+				l.register(batch)
 			}
 		case chunk := <-l.chunks:
-			if batch := l.drain(); !over(l.halted) {
-				l.commit(batch, &chunk)
+			l.commitChunk(&chunk)
+		case b := <-node.standing:
+			l.follow(b)
+		case t, open := <-node.terms:
+			if !open {
+				node.terms = nil
 			}
+			l.begin(ctx, t)
+		case <-node.ticks:
+			node.sync(l.order.last)
 		case <-l.halted:
 		case err := <-snapshots:
 			if err != nil && ctx.Err() == nil {
@@ -442,41 +456,19 @@ func (l *Log) Run(ctx context.Context) error {
 	return nil
 }
 
-// Halt ends Run at once, and returns when nothing is signed any more: no entry, and no
-// tree head. What waits to be registered is answered [ErrStopped]; reads go on. It is for
-// a log that was found forked, or without entries that it once had: each head more would
-// be of a second history. It may be called once.
-func (l *Log) Halt() {
-	close(l.halted)
-	l.published.wait()
-	if l.running.Load() {
-		<-l.stopped
-	}
-}
-
-// over reports whether done is closed.
-func over(done <-chan struct{}) bool {
-	select {
-	case <-done:
-		return true
-	default:
-		return false
-	}
-}
-
 // prepare makes the store fit for writes. The log takes submissions only afterwards. prepare
 // removes damaged values before newer values lie above them.
 func (l *Log) prepare(ctx context.Context) error {
 	whole := context.WithoutCancel(ctx)
 	if l.damage != nil {
-		if err := l.discardSnapshots(whole); err != nil {
-			return err
+		if err := engine.Discard(whole, l.db, []byte{keySnapshot}, []byte{keySnapshot + 1}); err != nil {
+			return fmt.Errorf("ledger: discard the damaged snapshot: %w", err)
 		}
 	}
-	if err := l.renewTables(whole); err != nil {
+	if err := engine.RenewTables(whole, l.db); err != nil {
 		return err
 	}
-	return l.known.load(ctx, l.db, l.view.Load().head.Size)
+	return l.known.Load(ctx, l.db, l.view.Load().head.Size)
 }
 
 // finish answers the submissions that were accepted before the end.
@@ -488,7 +480,7 @@ func (l *Log) finish(snapshots <-chan error) error {
 		}
 		select {
 		case s := <-l.in:
-			l.commit(l.drain(s), nil)
+			l.register(l.drain(s))
 		default:
 			if snapshots != nil {
 				if err := <-snapshots; err != nil {

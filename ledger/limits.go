@@ -12,9 +12,6 @@ const (
 	memTableSize  = 16 << 20 // bytes of recent writes in memory
 	blockCache    = 96 << 20 // bytes of stored blocks in memory, recent writes included
 	blockSize     = 16 << 10 // bytes of a stored block before compression; what a block costs to read and write hardly depends on it
-	recentSize    = 8192     // dedup keys of one generation of recent entries
-	filterBitsMin = 1 << 25  // bits of the filter over dedup keys: 4 MiB
-	filterBitsMax = 1 << 28  // and at most: 32 MiB
 	bulkChunk     = 256      // entries that are read at once, ahead of a reader of all entries
 	bulkAhead     = 8        // chunks that wait for it: with few, processors sleep and have to be woken
 	chunkSize     = 64 << 10 // bytes of a snapshot that travel in one commit

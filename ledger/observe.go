@@ -32,7 +32,7 @@ func (l *Log) Ready() error {
 	if over(l.closing) {
 		return ErrStopped
 	}
-	if !l.known.ready.Load() {
+	if !l.known.Ready() {
 		return entry.Refuse(entry.NotReady, "", "the ledger still reads the dedup keys of the log").
 			WithRemedy("wait until the ledger is ready")
 	}
@@ -41,6 +41,9 @@ func (l *Log) Ready() error {
 	}
 	if refusal := l.away.Load(); refusal != nil {
 		return refusal
+	}
+	if !l.Leads() {
+		return notLeading
 	}
 	if refusal := l.space.Check(); refusal != nil {
 		return refusal

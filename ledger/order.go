@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -12,8 +11,11 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/anchor"
+	"recoveryledger/ledger/dedup"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/tags"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -49,13 +51,14 @@ type Head struct {
 type submission struct {
 	all     []*entry.Entry  // as submitted
 	entries []*entry.Entry  // the part of all that was not refused before the order
-	keys    []dedupID       // of the entries
+	keys    []dedup.ID      // of the entries
 	known   []*Registration // entries that the look-up found; nil for an entry that seems new
 	refused *entry.Refusal  // of the entry behind entries, found before the order
 	seen    uint64          // size of the log when the entries were looked up
 	answer  Answer
 	done    chan struct{}      // closed when answer is complete
 	leave   func(refused bool) // gives back its room in a narrow lane; nil: it is in none
+	agreed  int                // registrations in answer that stand, while more are under way
 }
 
 // order is the state of the goroutine that owns the order.
@@ -65,12 +68,13 @@ type order struct {
 	frontier *merkle.Frontier
 	edge     []edgeTile
 	anchor   *anchor.File
-	recent   *recent
+	recent   *dedup.Recent
 	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
 	index    []indexKey      // room for the index keys of the next commit
 	ending   <-chan struct{} // closed: no commit begins
 	lost     bool            // the fold has entries that no tree head was signed for: nothing more is written
+	term     agreement.Term  // in which this node of a cluster offers batches
 }
 
 // Submit registers entries in order: the first refusal ends the prefix that is
@@ -79,7 +83,9 @@ type order struct {
 // entries; two calls at a time must not share one. The error is
 // [ErrStopped], that of ctx, [entry.Refusal] if nothing can be taken now, or
 // [ErrCorrupt] if the store contradicts itself about an entry; a refusal of an
-// entry stands in the answer.
+// entry stands in the answer. In a cluster it is [agreement.ErrNotLeading] if the entries
+// belong to the node that orders the log, and the end of ctx leaves open whether the
+// entries are registered.
 func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (answer *Answer, _ error) {
 	if over(l.closing) {
 		return nil, ErrStopped
@@ -118,8 +124,12 @@ func (l *Log) Alive(ctx context.Context) error {
 }
 
 // await waits until the order has answered s. The end of ctx withdraws s only before the order has
-// taken s.
+// taken s. In a cluster an answer may take as long as there is no majority, so ctx ends the wait.
 func (l *Log) await(ctx context.Context, s *submission) error {
+	var unsettled <-chan struct{}
+	if l.cfg.Cluster != nil {
+		unsettled = ctx.Done()
+	}
 	select {
 	case l.in <- s:
 	case <-l.closing:
@@ -133,6 +143,11 @@ func (l *Log) await(ctx context.Context, s *submission) error {
 		if !over(s.done) { // it may have been answered just before the end
 			return ErrStopped
 		}
+	case <-unsettled:
+		return ctx.Err()
+	}
+	if s.answer.Refused == notLeading && s.agreed == 0 {
+		return agreement.ErrNotLeading
 	}
 	return nil
 }
@@ -140,9 +155,9 @@ func (l *Log) await(ctx context.Context, s *submission) error {
 // precheck does the work that needs no order, in the caller's goroutine. It finds duplicates
 // (REG-2) and lets Config.Precheck look at the rest. It cuts s.entries before the first refusal.
 func (l *Log) precheck(ctx context.Context, s *submission) error {
-	s.keys, s.known = make([]dedupID, len(s.entries)), make([]*Registration, len(s.entries))
+	s.keys, s.known = make([]dedup.ID, len(s.entries)), make([]*Registration, len(s.entries))
 	for i, e := range s.entries {
-		s.keys[i] = dedupKey(e)
+		s.keys[i] = dedup.Key(e)
 		found, err := l.lookup(ctx, e, &s.keys[i], maxCommit+MaxBatch)
 		if err == nil && found == nil {
 			err = l.check(ctx, s, e)
@@ -214,12 +229,11 @@ type pending struct {
 	entries []*entry.Entry // admitted so far
 	took    time.Duration  // for the sync
 	index   []indexKey
-	tagged  postings
-	keys    []Key // that sign the tree head
+	tagged  tags.Postings
+	keys    []Key         // that sign the tree head
+	records []byte        // of the entries, for the other nodes of a cluster
+	tiles   []merkle.Tile // that it completes
 }
-
-// indexKey is a key of the dedup or of a secondary index, with its value.
-type indexKey struct{ key, value []byte }
 
 // commit orders the submissions, makes the admitted entries durable under a new signed tree head,
 // and answers. A chunk of a snapshot may travel along.
@@ -232,7 +246,7 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	if refusal == nil {
 		refusal = l.space.Check()
 	}
-	p := &pending{store: l.db.NewBatch(), at: now, first: o.last.Size, next: o.last.Size, index: o.index[:0], tagged: postings{}}
+	p := l.pend(now)
 	l.must(o.check())
 	for _, s := range batch {
 		l.admit(p, s, refusal)
@@ -246,7 +260,7 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	if p.next > p.first {
 		l.putIndexes(p)
 		var signed bool
-		if batch, signed = l.sign(p, batch); !signed {
+		if batch, signed = l.sign(p, l.following(p), batch); !signed {
 			o.lost = true
 			l.must(p.store.Close())
 			return
@@ -257,12 +271,21 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	}
 	l.must(p.store.Close())
 	l.snapshotAt.Store(o.snapshot)
-	if p.first == 0 && p.next > 0 {
-		// A crash before it leaves a log under keys that count as unused, which the
-		// next open puts right; after it, keys without a log are a loss.
-		l.must(l.cfg.Begun())
+	if p.next > p.first {
+		l.shown(p)
+		o.anchor.Write(o.last.anchor())
 	}
-	l.publish(p)
+	l.answer(batch)
+}
+
+// pend begins a commit of entries that are registered at the instant at.
+func (l *Log) pend(at int64) *pending {
+	o := &l.order
+	return &pending{store: l.db.NewBatch(), at: at, first: o.last.Size, next: o.last.Size, index: o.index[:0], tagged: tags.Postings{}}
+}
+
+// answer answers submissions under the newest head.
+func (l *Log) answer(batch []*submission) {
 	v := l.view.Load()
 	for _, s := range batch {
 		s.answer.Head, s.answer.log, s.answer.view = v.signed(), l, v
@@ -281,11 +304,16 @@ func (o *order) check() error {
 }
 
 // admit takes the entries of a submission into the commit, up to the first that
-// is refused.
-func (l *Log) admit(p *pending, s *submission, unable *entry.Refusal) {
+// is refused. It returns false if the commit takes no more: then admit goes on in the next one.
+func (l *Log) admit(p *pending, s *submission, unable *entry.Refusal) bool {
 	s.answer.Refused = s.refused
-	s.answer.Registered = make([]Registration, 0, len(s.entries))
-	for i := range s.entries {
+	if s.answer.Registered == nil {
+		s.answer.Registered = make([]Registration, 0, len(s.entries))
+	}
+	for i := len(s.answer.Registered); i < len(s.entries); i++ {
+		if l.cfg.Cluster != nil && !agreement.Room(len(p.entries), p.records) {
+			return false
+		}
 		if s.known[i] != nil {
 			s.answer.Registered = append(s.answer.Registered, *s.known[i])
 			continue
@@ -293,10 +321,11 @@ func (l *Log) admit(p *pending, s *submission, unable *entry.Refusal) {
 		registered, refusal := l.admitOne(p, s, i, unable)
 		if refusal != nil {
 			s.answer.Refused = refusal
-			return
+			return true
 		}
 		s.answer.Registered = append(s.answer.Registered, *registered)
 	}
+	return true
 }
 
 func (l *Log) admitOne(p *pending, s *submission, i int, unable *entry.Refusal) (*Registration, *entry.Refusal) {
@@ -319,42 +348,36 @@ func (l *Log) admitOne(p *pending, s *submission, i int, unable *entry.Refusal) 
 		}
 		return nil, refusal
 	}
-	o.fold.Apply(e, p.next, p.at)
-	l.put(p, e, key)
-	o.recent.add(key, p.next)
-	l.known.add(key)
-	p.entries = append(p.entries, e)
-	p.next++
+	l.take(p, e, key)
 	return &Registration{Index: p.next - 1, RegisteredAt: p.at}, nil
 }
 
+// take gives an admitted entry the next place.
+func (l *Log) take(p *pending, e *entry.Entry, key *dedup.ID) {
+	o := &l.order
+	o.fold.Apply(e, p.next, p.at)
+	l.put(p, e, key)
+	o.recent.Add(key, p.next)
+	l.known.Add(key)
+	p.entries = append(p.entries, e)
+	p.next++
+}
+
 // put writes an entry and the tiles it completes, and notes its index keys.
-func (l *Log) put(p *pending, e *entry.Entry, dedup *dedupID) {
+func (l *Log) put(p *pending, e *entry.Entry, key *dedup.ID) {
 	o := &l.order
 	o.buf = e.AppendStored(o.buf[:0], p.at)
 	l.must(p.store.Set(entryKey(p.next), o.buf, nil))
-	p.index = append(p.index, indexKey{dedup[:], binary.BigEndian.AppendUint64(nil, p.next)})
+	if l.cfg.Cluster != nil {
+		p.records = agreement.AppendRecord(p.records, o.buf)
+	}
+	p.index = append(p.index, indexKey{key[:], binary.BigEndian.AppendUint64(nil, p.next)})
 	for _, tag := range e.Tags(p.next) {
-		p.tagged.add(tag, p.next)
+		p.tagged.Add(tag, p.next)
 	}
 	l.must(o.frontier.Append(e.LeafHash(p.at), func(level uint, index uint64, h merkle.Hash) {
 		l.place(p, level, index, h)
 	}))
-}
-
-// putIndexes writes the index keys of the commit in their order. The store takes keys in order
-// fastest.
-func (l *Log) putIndexes(p *pending) {
-	o := &l.order
-	for tag, in := range p.tagged {
-		p.index = append(p.index, indexKey{tagKey(tag, in.first), in.gaps})
-	}
-	slices.SortFunc(p.index, func(a, b indexKey) int { return bytes.Compare(a.key, b.key) })
-	for _, index := range p.index {
-		l.must(p.store.Set(index.key, index.value, nil))
-	}
-	clear(p.index)
-	o.index = p.index
 }
 
 // place puts a node into its tile at the right edge. The first hash of a level
@@ -370,31 +393,38 @@ func (l *Log) place(p *pending, level uint, index uint64, h merkle.Hash) {
 		full := merkle.Tile{Level: t.Level - 1, Index: below.index, Width: merkle.TileWidth}
 		l.must(p.store.Set(tileKey(full), below.Bytes(full.Width), nil))
 		l.tiles.Add(full, below.TileNodes)
+		p.tiles = append(p.tiles, full)
 		*below = edgeTile{below.index + 1, new(merkle.TileNodes)}
 	}
 	*o.edge[t.Level].At(height, i) = h
 }
 
-// sign makes the tree head of the commit. It returns the submissions that still wait, and false if
-// the log ends before its keys sign.
-func (l *Log) sign(p *pending, batch []*submission) ([]*submission, bool) {
+// following returns the batch of the commit, without its note.
+func (l *Log) following(p *pending) *Batch {
 	o := &l.order
 	head, err := o.frontier.Head()
 	l.must(err)
-	if p.keys = l.cfg.Signs(o.fold, l.cfg.Keys); len(p.keys) == 0 {
-		l.must(fmt.Errorf("%w: no key is in force at size %d", ErrKeys, head.Size))
+	return &Batch{
+		Seq: o.last.Seq + 1, PreviousSize: o.last.Size, PreviousRoot: o.last.Root,
+		Size: head.Size, Root: head.Root, At: p.at,
 	}
-	var signed string
-	try := func() (err error) { signed, err = signHead(l.cfg.Origin, head, classic(p.keys)...); return err }
+}
+
+// sign signs the tree head of the commit, and puts next behind the last batch. It returns the
+// submissions that still wait, and false if the log ends before its keys sign.
+func (l *Log) sign(p *pending, next *Batch, batch []*submission) ([]*submission, bool) {
+	if p.keys = l.cfg.Signs(l.order.fold, l.cfg.Keys); len(p.keys) == 0 {
+		l.must(fmt.Errorf("%w: no key is in force at size %d", ErrKeys, next.Size))
+	}
+	try := func() (err error) {
+		next.Note, err = signHead(l.cfg.Origin, next.Head(), classic(p.keys)...)
+		return err
+	}
 	if err := try(); err != nil {
 		l.turnAway(err, batch...)
 		if batch = nil; !l.untilSigned(try, err) {
 			return nil, false
 		}
-	}
-	next := &Batch{
-		Seq: o.last.Seq + 1, PreviousSize: o.last.Size, PreviousRoot: o.last.Root,
-		Size: head.Size, Root: head.Root, At: p.at, Note: signed,
 	}
 	l.must(l.append(p, next))
 	return batch, true
@@ -420,28 +450,34 @@ func (l *Log) append(p *pending, next *Batch) error {
 
 // sync makes the commit durable, or ends the process.
 func (l *Log) sync(p *pending) {
-	late := time.AfterFunc(l.cfg.CommitTimeout, func() {
-		l.cfg.Fatal(fmt.Errorf("ledger: commit hangs for more than %v", l.cfg.CommitTimeout))
-	})
+	late := l.untilLate()
 	began := l.cfg.Uptime()
 	l.must(p.store.Commit(pebble.Sync))
 	p.took = l.cfg.Uptime() - began
 	late.Stop()
 }
 
-// publish shows the commit to readers, and to the anchor.
-func (l *Log) publish(p *pending) {
+// untilLate ends the process unless it is stopped in time.
+func (l *Log) untilLate() *time.Timer {
+	return time.AfterFunc(l.cfg.CommitTimeout, func() {
+		l.cfg.Fatal(fmt.Errorf("ledger: commit hangs for more than %v", l.cfg.CommitTimeout))
+	})
+}
+
+// shown shows the commit to readers.
+func (l *Log) shown(p *pending) {
 	o := &l.order
-	if p.next == p.first {
-		return
+	if p.first == 0 {
+		// A crash before it leaves a log under keys that count as unused, which the
+		// next open puts right; after it, keys without a log are a loss.
+		l.must(l.cfg.Begun())
 	}
-	o.recent.turn(p.next)
+	o.recent.Turn(p.next)
 	before := l.view.Load()
 	l.view.Store(&view{head: o.last.Head(), note: o.last.Note, keys: p.keys, at: o.last.At, edge: slices.Clone(o.edge), shown: before.grown, grown: make(chan struct{})})
 	l.cfg.Committed(l.Head().SignedHead)
 	l.cfg.Observe(Commit{Entries: p.entries, Size: p.next, Took: p.took})
 	close(before.grown)
-	o.anchor.Write(o.last.anchor())
 }
 
 // must ends the process on an error of the write path: state in memory must not

@@ -10,7 +10,9 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"recoveryledger/ledger/engine"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/tags"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -94,7 +96,7 @@ func readEntries(ctx context.Context, r pebble.Reader, from, to uint64) iter.Seq
 				return
 			}
 		}
-		if err = cmp.Or(errors.Join(classed(it.Close()), ctx.Err()), missing(to, next)); err != nil {
+		if err = cmp.Or(errors.Join(engine.Classed(it.Close()), ctx.Err()), missing(to, next)); err != nil {
 			yield(nil, err)
 		}
 	}
@@ -105,6 +107,14 @@ func missing(found, want uint64) error {
 		return fmt.Errorf("%w: entry %d", ErrMissing, want)
 	}
 	return nil
+}
+
+// Query asks a secondary index for entries.
+type Query = tags.Query
+
+// Find returns the indexes of the entries that a query matches, in order.
+func (l *Log) Find(q Query) (found []uint64, err error) {
+	return q.Find(l.db, l.view.Load().head.Size)
 }
 
 // Receipt returns the receipt of the entry at index under the newest tree head.

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"golang.org/x/mod/sumdb/note"
 
+	"recoveryledger/ledger/engine"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -287,13 +288,13 @@ func takeUp(fold Fold, e *entry.Registered) (err error) {
 func (l *Log) restoreSnapshot(fold Fold, most uint64) (size uint64, err error) {
 	iter, err := l.db.NewIter(&pebble.IterOptions{LowerBound: []byte{keySnapshot}, UpperBound: []byte{keySnapshot + 1}})
 	if err != nil {
-		return 0, fmt.Errorf("ledger: read snapshot: %w", classed(err))
+		return 0, fmt.Errorf("ledger: read snapshot: %w", engine.Classed(err))
 	}
 	var unknown error
 	if size, err = findSnapshot(iter, most); size > 0 && err == nil {
 		unknown, err = restoreChunks(l.cfg, iter, fold, size)
 	}
-	err = cmp.Or(err, classed(iter.Close()))
+	err = cmp.Or(err, engine.Classed(iter.Close()))
 	switch {
 	case errors.Is(err, ErrCorrupt):
 		l.damage = err
@@ -322,7 +323,7 @@ func findSnapshot(iter *pebble.Iterator, most uint64) (size uint64, err error) {
 			return c.size, nil
 		}
 	}
-	return 0, classed(iter.Error())
+	return 0, engine.Classed(iter.Error())
 }
 
 // restoreChunks streams the chunks of the snapshot at size into the fold. It reads and digests the
@@ -364,5 +365,5 @@ func copyChunks(cfg *Config, w io.Writer, iter *pebble.Iterator, size uint64) er
 		}
 		next++
 	}
-	return cmp.Or(classed(iter.Error()), fmt.Errorf("%w: the snapshot at %d has no end", ErrCorrupt, size))
+	return cmp.Or(engine.Classed(iter.Error()), fmt.Errorf("%w: the snapshot at %d has no end", ErrCorrupt, size))
 }

@@ -16,6 +16,7 @@ import (
 
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/engine"
+	"recoveryledger/ledger/tags"
 	"recoveryledger/merkle"
 )
 
@@ -34,16 +35,19 @@ import (
 // no tree head tells from another value is sealed.
 const (
 	keyBatch    = 'b'
-	keyDedup    = 'd'
 	keyEntry    = 'e'
 	keyMeta     = 'm'
 	keySnapshot = 's'
 	keyTile     = 't'
-	keyTag      = 'x'
 )
 
-// storeFormat is the format of the database. The ledger refuses a database of another format.
-const storeFormat = 5
+// storeFormat is the format of the database of a single ledger, and clusterFormat that of a node
+// of a cluster, which names its incarnation. The ledger refuses a database of another format: a
+// single ledger that went on with the database of a node would fork the log of the cluster.
+const (
+	storeFormat   = 5
+	clusterFormat = 6
+)
 
 func entryKey(index uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keyEntry}, index)
@@ -55,7 +59,7 @@ func entryOf(key []byte) uint64 {
 	if len(key) != 1+8 {
 		return math.MaxUint64
 	}
-	return indexOf(key)
+	return tags.IndexOf(key)
 }
 
 func tileKey(t merkle.Tile) []byte {
@@ -71,6 +75,17 @@ func snapshotKey(size uint64, chunk uint32) []byte {
 type meta struct {
 	Format int    `json:"format"`
 	Origin string `json:"origin"`
+	// Incarnation is that of the cluster, in hexadecimal digits; empty for a single ledger.
+	Incarnation string `json:"incarnation,omitempty"`
+}
+
+// metaOf returns what identifies a database that cfg makes.
+func metaOf(cfg *Config) meta {
+	m := meta{Format: storeFormat, Origin: cfg.Origin, Incarnation: cfg.Cluster.incarnation()}
+	if cfg.Cluster != nil {
+		m.Format = clusterFormat
+	}
+	return m
 }
 
 // Batch is the result of one commit: the unit of order. It is appended only to the batch before it,
@@ -95,15 +110,15 @@ func openStore(dir string, cfg *Config) (*pebble.DB, error) {
 		return nil, err
 	}
 	found, err := readMeta(db)
-	if errors.Is(err, pebble.ErrNotFound) && !cfg.Used {
-		if err = writeMeta(db, cfg.Origin); err == nil {
+	if errors.Is(err, pebble.ErrNotFound) && (!cfg.Used || cfg.Cluster != nil) {
+		if err = writeMeta(db, metaOf(cfg)); err == nil {
 			found, err = readMeta(db)
 		}
 	}
 	if err != nil {
 		err = openError(dir, err)
 	} else {
-		err = found.check(dir, cfg.Origin)
+		err = found.check(dir, metaOf(cfg))
 	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -127,7 +142,7 @@ func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, e
 	}
 	tables := false
 	if made {
-		if tables, err = hasTables(cfg.FS, dir); err != nil {
+		if tables, err = engine.HasTables(cfg.FS, dir); err != nil {
 			return nil, openError(dir, err)
 		}
 		if err := engine.CheckFormat(cfg.FS, dir); err != nil {
@@ -137,10 +152,10 @@ func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, e
 			return nil, err
 		}
 	}
-	options.ErrorIfNotExists = anchored || tables || options.ReadOnly || cfg.Used
+	options.ErrorIfNotExists = anchored || tables || options.ReadOnly || cfg.Used && cfg.Cluster == nil
 	there := true
 	if options.ErrorIfNotExists {
-		if there, err = hasDatabase(cfg.FS, dir); err != nil {
+		if there, err = engine.HasDatabase(cfg.FS, dir); err != nil {
 			return nil, openError(dir, err)
 		}
 	}
@@ -166,18 +181,24 @@ func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, e
 }
 
 // check refuses a database that this program, or this ledger, did not make.
-func (m meta) check(dir, origin string) error {
+func (m meta) check(dir string, want meta) error {
 	switch {
-	case m.Format != storeFormat:
-		return fmt.Errorf("%w: %s has format %d, want %d: open the ledger with the version of arl that made it", ErrFormat, dir, m.Format, storeFormat)
-	case m.Origin != origin:
-		return fmt.Errorf("%w: %s is the log of %s, the keys are those of %s: restore the keys of %[3]s", ErrOrigin, dir, m.Origin, origin)
+	case m.Incarnation != "" && want.Format == storeFormat:
+		return fmt.Errorf("%w: %s is the database of a node of a cluster, incarnation %s: open it as a node of that cluster, since the other nodes go on without it", ErrFormat, dir, m.Incarnation)
+	case m.Format == storeFormat && want.Format == clusterFormat:
+		return fmt.Errorf("%w: %s is the database of a single ledger, and not of a node of the cluster %s", ErrFormat, dir, want.Incarnation)
+	case m.Format != want.Format:
+		return fmt.Errorf("%w: %s has format %d, want %d: open the ledger with the version of arl that made it", ErrFormat, dir, m.Format, want.Format)
+	case m.Origin != want.Origin:
+		return fmt.Errorf("%w: %s is the log of %s, the keys are those of %s: restore the keys of %[3]s", ErrOrigin, dir, m.Origin, want.Origin)
+	case m.Incarnation != want.Incarnation:
+		return fmt.Errorf("%w: %s is of incarnation %s of the cluster, and this node is to be of %s: what stands in another incarnation may be another history", ErrFormat, dir, m.Incarnation, want.Incarnation)
 	}
 	return nil
 }
 
 func storeOptions(cfg *Config) *pebble.Options {
-	logger := &engine.Logger{To: cfg.Logger, Ends: cfg.Fatal, Corrupt: ErrCorrupt}
+	logger := &engine.Logger{To: cfg.Logger, Ends: cfg.Fatal}
 	options := &pebble.Options{
 		FS:                          disk.Guard(cfg.FS, cfg.Fatal),
 		FormatMajorVersion:          pebble.FormatNewest,
@@ -215,8 +236,8 @@ func readMeta(db *pebble.DB) (m meta, err error) {
 // writeMeta makes the database a log's. The flush begins the second write-ahead
 // log, before anything is acknowledged: only from that one on does the format
 // detect flipped bits.
-func writeMeta(db *pebble.DB, origin string) error {
-	value, err := json.Marshal(meta{Format: storeFormat, Origin: origin})
+func writeMeta(db *pebble.DB, m meta) error {
+	value, err := json.Marshal(m)
 	if err == nil {
 		err = db.Set([]byte{keyMeta}, value, pebble.Sync)
 	}
@@ -251,10 +272,10 @@ func readLastBatch(r pebble.Reader) (*Batch, error) {
 func hasNoEntry(r pebble.Reader) error {
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: []byte{keyEntry}, UpperBound: []byte{keyEntry + 1}})
 	if err != nil {
-		return fmt.Errorf("ledger: read last batch: %w", classed(err))
+		return fmt.Errorf("ledger: read last batch: %w", engine.Classed(err))
 	}
 	found := it.First()
-	if err := classed(it.Close()); err != nil {
+	if err := engine.Classed(it.Close()); err != nil {
 		return fmt.Errorf("ledger: read last batch: %w", err)
 	}
 	if found {
@@ -306,24 +327,10 @@ func (b *Batch) open(value []byte) error {
 func get(r pebble.Reader, key []byte) ([]byte, error) {
 	value, closer, err := r.Get(key)
 	if err != nil {
-		return nil, classed(err)
+		return nil, engine.Classed(err)
 	}
 	out := append([]byte(nil), value...)
 	return out, closer.Close()
-}
-
-// hasDatabase reports whether dir holds a database of the storage engine. It makes
-// nothing, which an attempt to open one would.
-func hasDatabase(fs vfs.FS, dir string) (bool, error) {
-	there, err := disk.Exists(fs, dir)
-	if err != nil || !there {
-		return false, err
-	}
-	found, err := pebble.Peek(dir, fs)
-	if err != nil {
-		return false, err
-	}
-	return found.Exists, nil
 }
 
 // NotInUse is [ErrInUse] if a process has the database in dir open.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 
+	"recoveryledger/ledger/engine"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -72,7 +73,7 @@ func readTile(r pebble.Reader, id merkle.Tile) (*merkle.TileNodes, error) {
 		return nil, fmt.Errorf("%w: tile %d/%d is missing", ErrCorrupt, id.Level, id.Index)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ledger: read tile %d/%d: %w", id.Level, id.Index, classed(err))
+		return nil, fmt.Errorf("ledger: read tile %d/%d: %w", id.Level, id.Index, engine.Classed(err))
 	}
 	t, err := merkle.ParseTileNodes(value)
 	if err != nil || len(value) != merkle.TileWidth*merkle.HashSize {
@@ -136,7 +137,7 @@ func readLeaf(r pebble.Reader, index uint64) ([]byte, error) {
 		return nil, fmt.Errorf("%w: entry %d", ErrMissing, index)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ledger: read entry %d: %w", index, classed(err))
+		return nil, fmt.Errorf("ledger: read entry %d: %w", index, engine.Classed(err))
 	}
 	leaf, err := entry.AppendStoredLeaf(make([]byte, 0, len(value)*4/3+256), value)
 	if err != nil {

@@ -94,8 +94,10 @@ ledger/durable ← ledger
 ledger/entry ← ledger/disk ← ledger/anchor ← ledger
 ledger/entry ← ledger/fair ← ledger
 ledger/entry ← ledger/wallclock ← ledger
-ledger/engine ← ledger
-ledger/bloom ← ledger
+ledger/disk ← ledger/engine ← ledger/dedup ← ledger
+ledger/bloom ← ledger/dedup
+ledger/engine ← ledger/tags ← ledger
+ledger/entry ← ledger/agreement ← ledger
 verify ← ledger/export ← ledger
 ledger/durable ← ledger/export
 ledger/export ← ledger/publish ← cmd/arl/node
@@ -200,7 +202,7 @@ func TestArchitectureArrows(t *testing.T) {
 // wraps it, and the pure rooms to no I/O.
 func TestArchitectureForeign(t *testing.T) {
 	only := map[string][]string{
-		"github.com/cockroachdb/pebble":   {"ledger", "ledger/anchor", "ledger/complete", "ledger/disk", "ledger/engine"},
+		"github.com/cockroachdb/pebble":   {"ledger", "ledger/anchor", "ledger/complete", "ledger/dedup", "ledger/disk", "ledger/engine", "ledger/tags"},
 		"github.com/labstack/echo":        {"api/server"},
 		"github.com/danielgtaylor/huma":   {"api/openapi"},
 		"github.com/sigstore":             {"ledger/keys"},

@@ -191,3 +191,41 @@ func TestReadersFollow(t *testing.T) {
 		t.Error("what is frozen changes with what is committed")
 	}
 }
+
+// TestRevert: a state that was given up leaves no trace. What admits entries afterwards is the
+// committed state, readers follow it, and the watcher hears of what is committed alone.
+func TestRevert(t *testing.T) {
+	w := newWorld(t)
+	c := coordinated(w, nil)
+	var want []byte
+	c.Read(func(s *coord.State) { want = snapshot(t, s) })
+	var heard []string
+	c.Watch(func(_ *coord.State, e *entry.Registered) { heard = append(heard, e.Header.JTI) })
+	size, at := uint64(len(w.log)), w.log[len(w.log)-1].RegisteredAt
+	take := func(fold *Fold, e *entry.Entry) {
+		t.Helper()
+		must(t, fold.Admit(e, size, at))
+		fold.Apply(e, size, at)
+	}
+	overtaken, stands := w.Sign(w.Exec("a", "overtaken")), w.Sign(w.Exec("a", "stands"))
+	for range 2 { // also where the state before was one that Revert made
+		fold := c.Revert()
+		if got := snapshot(t, fold.State); !bytes.Equal(got, want) {
+			t.Fatal("the state that admits is not the committed one")
+		}
+		take(fold, overtaken)
+	}
+	fold := c.Revert()
+	take(fold, stands)
+	c.Committed(sized(size + 1))
+	if len(heard) != 1 || heard[0] != stands.Header.JTI {
+		t.Errorf("the watcher heard of %v", heard)
+	}
+	c.Read(func(s *coord.State) {
+		if s.Size() != size+1 || !bytes.Equal(snapshot(t, s), snapshot(t, fold.State)) {
+			t.Errorf("readers see another state, of size %d", s.Size())
+		}
+	})
+	take2 := w.Sign(w.Exec("a", "overtaken"))
+	must(t, fold.Admit(take2, size+1, at))
+}

@@ -1,4 +1,5 @@
-// Package engine fits the storage engine to a ledger: its messages, and the list of its options.
+// Package engine fits the storage engine to a ledger: its messages, the list of its options, what
+// marks a database in its files, and the way in which damage leaves them.
 package engine
 
 import (
@@ -14,7 +15,20 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/atomicfs"
+
+	"recoveryledger/ledger/disk"
 )
+
+// ErrCorrupt reports stored bytes that differ from the written bytes.
+var ErrCorrupt = errors.New("ledger: the stored log is damaged")
+
+// Classed adds the class [ErrCorrupt] to an error of the storage engine that means damage.
+func Classed(err error) error {
+	if err == nil || !pebble.IsCorruptionError(err) && !disk.Absent(err) {
+		return err
+	}
+	return fmt.Errorf("%w: %s", ErrCorrupt, FirstLine(err))
+}
 
 // messageMax is the number of bytes of a storage engine's message that the ledger passes on. A
 // longer message lists the database, and does not name the damage.
@@ -73,9 +87,8 @@ func lastOption(text string) string {
 // because the engine retries some failed work at once, without end. Fatalf ends the process, as
 // the engine demands: the engine acknowledges lost writes if Fatalf returns.
 type Logger struct {
-	To      *slog.Logger
-	Ends    func(error) // ends the process; must not return
-	Corrupt error       // class of the errors that mean damage
+	To   *slog.Logger
+	Ends func(error) // ends the process; must not return
 
 	// mu guards told: the time at which each error was last passed on.
 	mu   sync.Mutex
@@ -97,7 +110,7 @@ func (s *Logger) Fatalf(format string, args ...any) {
 	err := errors.New("ledger: storage: " + brief(fmt.Sprintf(format, args...)))
 	for _, arg := range args {
 		if cause, ok := arg.(error); ok && pebble.IsCorruptionError(cause) {
-			err = fmt.Errorf("%w: %s", s.Corrupt, brief(fmt.Sprintf(format, args...)))
+			err = fmt.Errorf("%w: %s", ErrCorrupt, brief(fmt.Sprintf(format, args...)))
 		}
 	}
 	s.Ends(err)

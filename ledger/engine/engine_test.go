@@ -37,18 +37,17 @@ func TestLoggerTellsOnce(t *testing.T) {
 
 // TestFatalEndsTheProcess wants the class of damage on an error that means damage, and on no other.
 func TestFatalEndsTheProcess(t *testing.T) {
-	damaged := errors.New("damaged")
 	for _, test := range []struct {
 		cause error
 		class bool
 	}{{pebble.ErrCorruption, true}, {errors.New("disk full"), false}} {
 		var got error
-		l := &engine.Logger{Ends: func(err error) { got = err }, Corrupt: damaged}
+		l := &engine.Logger{Ends: func(err error) { got = err }}
 		func() {
 			defer func() { _ = recover() }() // a process would have ended before
 			l.Fatalf("write: %v", test.cause)
 		}()
-		if got == nil || errors.Is(got, damaged) != test.class {
+		if got == nil || errors.Is(got, engine.ErrCorrupt) != test.class {
 			t.Errorf("%v: ended with %v", test.cause, got)
 		}
 	}

@@ -1,18 +1,18 @@
-package ledger_test
+package tags_test
 
 import (
 	"bytes"
 	"encoding/binary"
 	"testing"
 
-	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/tags"
 )
 
 // FuzzPosting: what is read as a posting strictly ascends, and there is no other
 // spelling of it.
 func FuzzPosting(f *testing.F) {
-	key := ledger.TagKey(entry.Tag{Index: entry.ByTask, Value: "a#b"}, 7)
+	key := tags.Key(entry.Tag{Index: entry.ByTask, Value: "a#b"}, 7)
 	f.Add(key, []byte{})
 	f.Add(key, []byte{1, 1, 0x80, 1})
 	f.Add(key, []byte{0x81, 0})
@@ -22,7 +22,7 @@ func FuzzPosting(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{255}, 20), []byte{1})
 	f.Add(key, bytes.Repeat([]byte{255}, 11))
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		entries, err := ledger.ParsePosting(key, value)
+		entries, err := tags.Parse(key, value)
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-package ledger
+package dedup_test
 
 import (
 	"crypto/sha256"
@@ -9,14 +9,22 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"recoveryledger/ledger/dedup"
 	"recoveryledger/ledger/engine"
 )
 
-func filterKey(n uint64) (key dedupID) {
+func filterKey(n uint64) (key dedup.ID) {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
-	key[0] = keyDedup
+	key[0] = dedup.KeyPrefix
 	copy(key[1:], sum[:])
 	return key
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A filter may let a new key pass, but must never deny one that is there,
@@ -31,25 +39,25 @@ func TestTheFilterDeniesNoKeyThatIsThere(t *testing.T) {
 		check(t, batch.Set(key[:], binary.BigEndian.AppendUint64(nil, n), nil))
 	}
 	check(t, batch.Commit(pebble.Sync))
-	f := newFilter(0)
+	f := dedup.NewFilter(0)
 	for n := range uint64(added) {
 		key := filterKey(stored + n)
-		f.add(&key)
+		f.Add(&key)
 	}
 	unknown := filterKey(stored + added)
-	if f.denies(&unknown) {
+	if f.Denies(&unknown) {
 		t.Fatal("denies a key before it knows the stored ones")
 	}
-	check(t, f.load(t.Context(), db, stored))
+	check(t, f.Load(t.Context(), db, stored))
 	check(t, db.Close())
 	for n := range uint64(stored + added) {
-		if key := filterKey(n); f.denies(&key) {
+		if key := filterKey(n); f.Denies(&key) {
 			t.Fatalf("denies key %d", n)
 		}
 	}
 	passed := 0
 	for n := range uint64(100_000) {
-		if key := filterKey(stored + added + n); !f.denies(&key) {
+		if key := filterKey(stored + added + n); !f.Denies(&key) {
 			passed++
 		}
 	}

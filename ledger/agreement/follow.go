@@ -1,0 +1,94 @@
+package agreement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"recoveryledger/ledger/entry"
+)
+
+// followPause is the time before the order is read again after an error.
+const followPause = 100 * time.Millisecond
+
+// Member is what makes a node one of a cluster. Every field is mandatory.
+type Member struct {
+	// Sequencer is the order that the nodes share.
+	Sequencer Sequencer
+	// Secret makes the MACs of batches. The nodes of the cluster alone know it.
+	Secret []byte
+	// Incarnation names the cluster.
+	Incarnation Incarnation
+}
+
+// Check returns an error if a field is missing.
+func (m *Member) Check() error {
+	if m.Sequencer == nil || len(m.Secret) == 0 || m.Incarnation == (Incarnation{}) {
+		return errors.New("agreement: Sequencer, Secret and Incarnation of a node of a cluster are required")
+	}
+	return nil
+}
+
+// Standing is a batch that stands in the order.
+type Standing struct {
+	*Batch
+	Entries []*entry.Entry
+	Err     error // why there is no batch, and none follows
+}
+
+// Follow sends what stands from number next on, in order, until ctx ends or a batch cannot be taken.
+// It decodes and hashes the entries ahead of the receiver. Their signatures count as checked, by the
+// node that made the batch. warn is told of each error after which Follow reads again.
+func (m *Member) Follow(ctx context.Context, next uint64, to chan<- Standing, warn func(next uint64, err error)) {
+	for ctx.Err() == nil {
+		for data, err := range m.Sequencer.Batches(ctx, next) {
+			if err != nil && !errors.Is(err, ErrTrimmed) {
+				if ctx.Err() == nil {
+					warn(next, err)
+				}
+				break
+			}
+			b := Standing{Err: err}
+			if err == nil {
+				b = m.decode(next, data)
+			}
+			select {
+			case to <- b:
+				next++
+			case <-ctx.Done():
+			}
+			if b.Err != nil || ctx.Err() != nil {
+				return
+			}
+		}
+		select {
+		case <-time.After(followPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// decode reads the batch that stands at number seq.
+func (m *Member) decode(seq uint64, data []byte) Standing {
+	b, entries, err := Decode(m.Secret, data)
+	switch {
+	case err != nil:
+		return Standing{Err: Diverged(seq, "%v", err)}
+	case b.Incarnation != m.Incarnation:
+		return Standing{Err: Diverged(seq, "it is of incarnation %x of the cluster, and this node is of %x", b.Incarnation, m.Incarnation)}
+	case b.Seq != seq:
+		return Standing{Err: Diverged(seq, "its number is %d", b.Seq)}
+	}
+	for _, e := range entries {
+		e.LeafHash(b.At) // the entry keeps the hash
+		e.SignatureChecked = true
+	}
+	return Standing{Batch: b, Entries: entries}
+}
+
+// Diverged returns an [ErrDiverged] about the batch with number seq.
+func Diverged(seq uint64, format string, args ...any) error {
+	return fmt.Errorf("%w: batch %d: %s: compare the nodes, move the database of the node that is wrong away, and let it join again",
+		ErrDiverged, seq, fmt.Sprintf(format, args...))
+}
