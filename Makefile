@@ -50,8 +50,10 @@ demo: build ## agents fail and are rolled back, as real processes on loopback
 
 # One package more than there are processors: some tests wait for processes and lanes.
 # Random tests begin at one seed, so that two runs of one commit do the same; make
-# chaos draws its own.
+# chaos draws its own, and tries many more.
 test race: export RAPID_SEED ?= 1
+test: export RAPID_CHECKS ?= 60
+chaos: export RAPID_CHECKS ?= 5000
 
 test: ## every test with its default budget; ends with a summary
 	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 15m $(TESTFLAGS) ./... ./.ci/testsummary
@@ -87,8 +89,8 @@ bench: ## this ledger against Tessera in one run, then micro-benchmarks
 	cd testdata/bench && go run . $(BENCHARGS)
 	go test -run '^$$' -bench . -benchmem ./...
 
-chaos: ## the tests named Chaos with their large budgets; up to two hours a package
-	@ARL_CHAOS=1 $(TEST) -count=1 -p 1 -timeout 120m -run Chaos $(TESTFLAGS) ./...
+chaos: ## the tests named Chaos or Random with their large budgets; up to two hours a package
+	@ARL_CHAOS=1 $(TEST) -count=1 -p 1 -timeout 120m -run 'Chaos|Random' $(TESTFLAGS) ./...
 
 interop: ## checkers written by others, on a live log and on an export; DuckDB on a table (needs a C++ compiler)
 	cd testdata/interop && go test -count=1 ./...

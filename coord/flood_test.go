@@ -14,7 +14,7 @@ import (
 // incidents and fences stay few, the victim works on, and the history shows it.
 func TestFalseSignalsChaos(t *testing.T) {
 	const subjects = 500
-	tries := budget.Budget{Short: 4_000, Usual: 20_000, Chaos: 100_000}.Now()
+	tries := budget.Budget{Short: 4_000, Usual: 10_000, Chaos: 100_000}.Now()
 	w := newWorld(t)
 	p := w.nextPolicy()
 	p.Quotas.SignalsPerHour = 200

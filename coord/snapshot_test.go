@@ -95,7 +95,7 @@ func restoreRefuses(t *testing.T, good []byte, from int) {
 			t.Fatalf("%s %d: restored", what, at)
 		}
 	}
-	every := budget.Budget{Short: 29, Usual: 11, Chaos: 1}.Now()
+	every := budget.Budget{Short: 29, Usual: 17, Chaos: 1}.Now()
 	for size := from; size < len(good); size += every {
 		try(good[:size], "prefix", size)
 	}

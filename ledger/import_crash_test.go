@@ -25,7 +25,7 @@ func TestPowerLossChaosDuringImport(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	copyTo(t, x.disk, disk, "log.anchor")
 	must(t, markUsed(disk)) // which syncs the directory
-	every := budget.Budget{Short: 16, Usual: 4, Chaos: 1}.Now()
+	every := budget.Budget{Short: 16, Usual: 8, Chaos: 1}.Now()
 	for round := range 2 {
 		rng, operations, states := newRNG(uint64(round)), 0, 0
 		var mu sync.Mutex     // the storage engine writes in goroutines of its own, too

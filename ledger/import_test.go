@@ -324,7 +324,7 @@ func TestImportHoldsToTheNewestHead(t *testing.T) {
 // does afterwards.
 func TestImportRefusesADamagedExportChaos(t *testing.T) {
 	x := exportLog(t, budget.Budget{Short: 5000, Usual: 9000}.Now())
-	disk, every := vfs.NewMem(), budget.Budget{Short: 8, Usual: 4, Chaos: 1}.Now()
+	disk, every := vfs.NewMem(), budget.Budget{Short: 8, Usual: 6, Chaos: 1}.Now()
 	for i, name := range x.files() {
 		if i%every != 0 {
 			continue

@@ -169,7 +169,7 @@ func plainly(j *judged) {
 // entries may be signed by anybody, and random changes of its bytes: both verifiers must
 // say the same, step by step.
 func TestJavaScriptAgreesChaos(t *testing.T) {
-	count := budget.Budget{Short: 300, Usual: 400, Chaos: 500_000}.Now()
+	count := budget.Budget{Short: 300, Usual: 300, Chaos: 500_000}.Now()
 	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	second := jsverify.Start(t)
 	verdicts := map[string]int{}

@@ -18,6 +18,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -46,12 +47,13 @@ func TestMain(m *testing.M) {
 type tidied struct{ *testing.M }
 
 // Run implements [testscript.TestingM]. A process that the race detector watches would sleep a
-// second at its end, and the tests start hundreds.
+// second at its end, and the tests start hundreds. The tests wait for processes and for clocks
+// half of the time, so that twice as many run at once as there are processors.
 func (t tidied) Run() int {
 	dir, err := os.MkdirTemp("", "arl-test-")
 	if err == nil {
 		defer os.RemoveAll(dir)
-		err = errors.Join(os.Setenv("TMPDIR", dir), os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=10 "+os.Getenv("GORACE")), skipUnraced()) // see [program]
+		err = errors.Join(flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))), os.Setenv("TMPDIR", dir), os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=10 "+os.Getenv("GORACE")), skipUnraced()) // see [program]
 	}
 	if err != nil {
 		panic(err)

@@ -263,7 +263,7 @@ func TestIndexOpenedAgain(t *testing.T) {
 // disk: what is left is opened again, with nothing, half and all of the unsynced data,
 // and says the same as the definition.
 func TestIndexPowerLossChaos(t *testing.T) {
-	want := budget.Budget{Short: 50, Usual: 100, Chaos: 20_000}.Now()
+	want := budget.Budget{Short: 50, Usual: 70, Chaos: 20_000}.Now()
 	states := 0
 	for seed := uint64(1); states < want; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 2))

@@ -15,27 +15,26 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
+
+	"recoveryledger/ledger/durable"
 )
 
 // Main builds arl, puts its folder first on the path, runs the tests, and returns their exit code.
 // Where the race detector watches the tests, the detector watches arl, too. The temporary directory
 // of the tests is removed at the end, since a killed process leaves its files there.
+//
+// The program is built at one place for all rooms: linking it takes longer than most tests, and the
+// go command links nothing that is up to date. The tests have a copy of their own, so that a build of
+// other sources changes no program under them.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "arl-test-")
 	if err != nil {
 		return failed(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // what is left is in the temporary directory
-	args := []string{"build", "-o", filepath.Join(dir, "bin", "arl")}
-	if raced {
-		args = append(args, "-race")
-	}
-	build := exec.CommandContext(context.Background(), "go", append(args, "./cmd/arl")...)
-	build.Dir = Root()
-	if out, err := build.CombinedOutput(); err != nil {
-		return failed(fmt.Errorf("build arl: %w\n%s", err, out))
-	}
 	err = errors.Join(
+		build(filepath.Join(dir, "bin")),
 		os.Setenv("PATH", filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH")),
 		os.Setenv("TMPDIR", dir),
 		// A process that the race detector watches would sleep a second at its end.
@@ -44,6 +43,39 @@ func Main(m *testing.M) int {
 		return failed(err)
 	}
 	return m.Run()
+}
+
+// build puts arl into a folder that it makes.
+func build(dir string) (err error) {
+	shared, args := filepath.Join(Root(), "bin", "test"), []string{"build", "-o", "arl"}
+	if raced {
+		shared, args = shared+"-race", append(args, "-race")
+	}
+	if err := errors.Join(os.MkdirAll(shared, 0o750), os.Mkdir(dir, 0o750)); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(shared, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }() // which gives the lock back
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for mine := false; !mine; <-tick.C { // while another room builds
+		if mine, err = durable.Lock(lock); err != nil {
+			return err
+		}
+	}
+	command := exec.CommandContext(context.Background(), "go", append(args, filepath.Join(Root(), "cmd", "arl"))...)
+	command.Dir = shared
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("build arl: %w\n%s", err, out)
+	}
+	content, err := os.ReadFile(filepath.Join(shared, "arl"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "arl"), content, 0o700) //nolint:gosec // a program
 }
 
 func failed(err error) int {

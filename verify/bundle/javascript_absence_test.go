@@ -22,7 +22,7 @@ import (
 // and behind which random entries stand, some of them left out: both verifiers must say
 // the same.
 func TestJavaScriptAgreesOnAbsencesChaos(t *testing.T) {
-	count := budget.Budget{Short: 100, Usual: 150, Chaos: 20_000}.Now()
+	count := budget.Budget{Short: 100, Usual: 100, Chaos: 20_000}.Now()
 	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	second := jsverify.Start(t)
 	rules := map[string]int{}

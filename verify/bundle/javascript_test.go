@@ -147,7 +147,7 @@ type madeCase struct {
 // TestJavaScriptAgreesChaos has verify/js judge random changes of bundles, of what is
 // signed and of bytes: both verifiers must say the same.
 func TestJavaScriptAgreesChaos(t *testing.T) {
-	count := budget.Budget{Short: 300, Usual: 400, Chaos: 500_000}.Now()
+	count := budget.Budget{Short: 300, Usual: 300, Chaos: 500_000}.Now()
 	second := jsverify.Start(t)
 	rules := changedBundles(t, count, func(c madeCase) string { return agree(t, second, c) })
 	for rule := range strings.FieldsSeq("form AGT-1 AGT-2 AGT-3") {

@@ -28,7 +28,7 @@ func TestJavaScriptPackageAgreesChaos(t *testing.T) {
 
 func packageAgrees(t *testing.T, second *jsverify.Judge) {
 	t.Helper()
-	count := budget.Budget{Short: 100, Usual: 300, Chaos: 100_000}.Now()
+	count := budget.Budget{Short: 100, Usual: 150, Chaos: 100_000}.Now()
 	t.Log(changedBundles(t, count, func(c madeCase) string { return agreesWithPackage(t, second, c) }))
 }
 

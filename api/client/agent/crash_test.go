@@ -134,7 +134,7 @@ func TestCrashAnywhere(t *testing.T) {
 // Draft: AGT-4b.
 func TestCrashTwiceChaos(t *testing.T) {
 	rng, states := rand.New(rand.NewPCG(1, 2)), 0
-	pairs := budget.Budget{Short: 20, Usual: 60, Chaos: 6000}.Now()
+	pairs := budget.Budget{Short: 20, Usual: 40, Chaos: 6000}.Now()
 	d := newDamage(t).ahead()
 	for range pairs {
 		blow := []int{1 + rng.IntN(90), 1 + rng.IntN(25), 1 + rng.IntN(25)}

@@ -169,7 +169,7 @@ func appendLine(path, line string) error {
 func TestChaosKill(t *testing.T) {
 	for _, k := range []kit{probing, bare} {
 		t.Run(string(k), func(t *testing.T) {
-			kills := budget.Budget{Short: 5, Usual: 25, Chaos: 2000}.Now()
+			kills := budget.Budget{Short: 5, Usual: 15, Chaos: 2000}.Now()
 			s := newSlaughter(t, k)
 			killed := 0
 			for killed < kills {

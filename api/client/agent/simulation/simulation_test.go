@@ -54,7 +54,7 @@ func TestReplay(t *testing.T) {
 // TestChaosSimulation runs many seeds, for as long as the tests may take: from
 // ARL_FIRST on, if that is set, and ARL_SEEDS of them.
 func TestChaosSimulation(t *testing.T) {
-	seeds := uint64(budget.Budget{Short: 200, Usual: 1_500, Chaos: 1_000_000}.Now())
+	seeds := uint64(budget.Budget{Short: 200, Usual: 1_000, Chaos: 1_000_000}.Now())
 	if n, ok := number("ARL_SEEDS"); ok {
 		seeds = n
 	}
