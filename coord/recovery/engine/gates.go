@@ -11,7 +11,7 @@ import (
 
 // Engine names the engine and the version of its decisions. A change that can change a trace or a
 // report changes this name.
-const Engine = "arl-recovery/5"
+const Engine = "arl-recovery/6"
 
 // Recommendation is the advice of a report.
 type Recommendation string
@@ -45,6 +45,8 @@ const (
 	gateBaseline   = "baseline"
 	gateMissing    = "baseline_missing"
 	gateStrategies = "strategies" // that are not registered
+
+	gateCalibration = "calibration_error_max"
 
 	gateBaselineCost    = "baseline_cost"
 	gateBaselineLatency = "baseline_latency"
@@ -96,6 +98,7 @@ func (t *Tally) judge(r *Report, s Subject) {
 		Gate{Gate: "latency_p95_max", Param: "thresholds.latency_p95_max_ms", Limit: th.LatencyP95MaxMS, Value: r.Spent.LatencyP95MS}.
 			compare(atMost, tenth(th.LatencyP95MaxMS)),
 		t.latencyGate(r, s.Baseline),
+		t.calibrationGate(r),
 		t.strategiesGate(s.Missing),
 	}
 	is := func(v Verdict) bool { return slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Verdict == v }) }

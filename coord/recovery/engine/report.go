@@ -52,6 +52,8 @@ type Report struct {
 	Reasons    []Reason    `json:"reasons"` // of escalations
 	Slices     []Slice     `json:"slices"`
 	Near       []NearLimit `json:"near"`
+	// Calibration is nil if no attempt at recovery had a confidence.
+	Calibration *Calibration `json:"calibration,omitzero"`
 	// MissingStrategies are the strategies that rules of the policy name and that were not
 	// registered. The ladders of these rules decided.
 	MissingStrategies []string `json:"missing_strategies,omitzero"`
@@ -195,7 +197,7 @@ func (t *Tally) Report(s Subject) (Report, error) {
 		Cases: t.all.Cases, RecoveryRatePPM: t.all.ratePPM(), Rejected: s.Rejected, Rejections: s.Rejections,
 		Observed: t.observed, Spent: t.all.spent(),
 		Classes: []Class{}, Strategies: []Strategy{}, Reasons: []Reason{}, Slices: []Slice{}, Near: []NearLimit{}, Warnings: []string{},
-		MissingStrategies: s.Missing,
+		MissingStrategies: s.Missing, Calibration: t.calibration(),
 	}
 	for _, label := range sortedLabels(t.classes) {
 		g := t.classes[label]

@@ -64,6 +64,9 @@ func (r *Report) Sections() []Section {
 	if len(r.Slices) > 0 {
 		all = append(all, r.slicesSection())
 	}
+	if r.Calibration != nil {
+		all = append(all, r.calibrationSection())
+	}
 	done := Section{Title: "What was done", Headers: []string{"strategy", "times", "ok", "only decided", "not observed"}}
 	for _, s := range r.Strategies {
 		done.add(strings.TrimSpace(s.Strategy+" "+s.Variant), s.Times, s.OK, s.Decided, s.NotObserved)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/merkle"
 )
@@ -30,6 +31,8 @@ type Tally struct {
 	undeclared int64  // cases that escalated over an effect that no step declares
 	hint       string // about the first of them
 	simulated  bool
+	// confidences are those of attempts, with what came of them.
+	confidences judge.Calibration
 }
 
 type strategyKey struct{ strategy, variant string }
@@ -97,6 +100,7 @@ func (t *Tally) Add(trace *Trace, leaf merkle.Hash) error {
 	for _, near := range trace.Near {
 		t.nearLimit(trace.Case, near)
 	}
+	t.calibrate(trace)
 	t.simulated = t.simulated || trace.Simulated
 	return t.frontier.Append(leaf, func(uint, uint64, merkle.Hash) {})
 }
