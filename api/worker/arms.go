@@ -11,7 +11,7 @@ import (
 
 // arms are the rules that decide the task: those in force, or those of an arm of a rollout.
 type arms struct {
-	rollout.Arms
+	recovery.Arms
 	inForce *recovery.Policy
 	fold    rollout.Fold
 	next    uint64 // index behind the newest entry in fold
@@ -35,7 +35,7 @@ func (a *arms) follow(ctx context.Context, c *Config) error {
 }
 
 // choose has the rules of the task's arm decide.
-func (w *Worker) choose(of rollout.Arms) (err error) {
+func (w *Worker) choose(of recovery.Arms) (err error) {
 	w.arms.Arms = of
 	if w.Strategies != nil {
 		w.strategies, err = w.Strategies(of.Rules)

@@ -12,7 +12,6 @@ import (
 
 	"recoveryledger/api/client"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/redact"
 )
@@ -164,7 +163,7 @@ func (w *Worker) follow(ctx context.Context) error {
 	policy, err := w.inForce(ctx)
 	if err != nil {
 		w.say("the policy known so far decides: %s", w.Command.Redact.Text(err.Error()))
-		return w.choose(rollout.Arms{Rules: w.arms.inForce})
+		return w.choose(recovery.Arms{Rules: w.arms.inForce})
 	}
 	return w.obey(policy)
 }

@@ -112,6 +112,7 @@ coord/recovery/importer ← cmd/arl/rollouts
 coord/recovery/record ← cmd/arl/rollouts
 api/words ← cmd/arl/rollouts
 coord/rollout ← cmd/arl/rollouts
+coord/recovery/engine ← cmd/arl/rollouts
 coord/policyfile ← cmd/arl/rollouts
 api/words ← cmd/arl/backups
 ledger/durable ← ledger/keys ← ledger/witness ← api/server

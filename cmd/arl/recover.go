@@ -19,6 +19,7 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"
+	"recoveryledger/cmd/arl/rollouts"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
@@ -192,6 +193,15 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 			}
 		}
 		r.Recorder = recorder
+		if o.live != "" {
+			resumed := ""
+			if o.resume {
+				resumed = o.out
+			}
+			if err := rollouts.Obey(ctx, reg, r, resumed, func(err error) { fmt.Fprintf(a.Err, "arl: no arm decides: %v\n", err) }); err != nil {
+				return err
+			}
+		}
 		err = a.execute(ctx, r, o, reg.Root.Origin)
 		if o.out == "" || !recorder.Ended() {
 			return err

@@ -13,23 +13,23 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 )
 
-// crashRule has a rule in front of the default policy that says what follows the first crash of a
-// task of charges.
-func (m *machine) crashRule(first string) (file string, digest entry.Digest) {
+// crashRule has a rule in front of the default policy that says what follows the first failure
+// of charges.
+func (m *machine) crashRule(ladder ...string) (file string, digest entry.Digest) {
 	m.t.Helper()
 	rule := fmt.Sprintf(`
   rules:
     - id: crashed
-      when: class == "crash" && task_type == "charges"
+      when: task_type == "charges"
       ladder:
         - { strategy: %s }
-        - { strategy: escalate }
-`, first)
-	file = filepath.Join(m.t.TempDir(), first+".yaml")
+`, strings.Join(append(ladder, "escalate"), " }\n        - { strategy: "))
+	file = filepath.Join(m.t.TempDir(), "rules.yaml")
 	m.must(os.WriteFile(file, []byte(strings.Replace(m.arl("policy", "show", "--default"), "\n  rules:\n", rule, 1)), 0o600))
 	document, err := os.ReadFile(file)
 	m.must(err)
@@ -50,6 +50,87 @@ func rollsOut(t *testing.T) (m *machine, baseline, candidate entry.Digest) {
 	m.arl("policy", "apply", before, "--reason", "rules in the log", "--yes")
 	m.arl("rollout", "start", "r1", "--policy", after, "--salt", "spring", "--reason", "fewer agents", "--yes")
 	return m, baseline, candidate
+}
+
+// tools is a live configuration whose tool fails the first time that it is asked about a case.
+const tools = `tools:
+  call:
+    command: [sh, -c, 'id=$(tr -dc a-z0-9); [ -e "$0/$id" ] && echo "{}" || { touch "$0/$id"; echo down >&2; exit 9; }', %s]
+    raw: true
+`
+
+// live runs cases through arl recover --live, recorded in the ledger, and returns their traces by id.
+func (m *machine) live(out, rules string, ids ...string) map[string]engine.Trace {
+	m.t.Helper()
+	dir := m.t.TempDir()
+	var cases strings.Builder
+	for _, id := range ids {
+		fmt.Fprintf(&cases, `{"v":1,"id":%q,"agent":"desk","task_type":"charges","steps":[{"id":"call","tool":"call","effect":"none","input":{"id":%[1]q}}]}`+"\n", id)
+	}
+	m.must(os.WriteFile(filepath.Join(dir, "cases.ndjson"), []byte(cases.String()), 0o600))
+	m.must(os.WriteFile(filepath.Join(dir, "live.yaml"), fmt.Appendf(nil, tools, dir), 0o600))
+	run, said := m.command(nil, "recover", "--scenario", filepath.Join(dir, "cases.ndjson"), "--live", filepath.Join(dir, "live.yaml"), "--policy", rules,
+		"--ledger", m.url, "--out", out, "--workers", "1")
+	if code := exitOf(run.Run()); code != 14 && code != 7 && code != 0 {
+		m.t.Fatalf("exit code %d: %s", code, said)
+	}
+	traces := map[string]engine.Trace{}
+	k, err := engine.ReadRun(out)
+	m.must(err)
+	for t, err := range k.Traces() {
+		m.must(err)
+		traces[t.Case] = *t
+	}
+	if said := m.arl("replay", out); !strings.Contains(said, "match") || strings.Contains(said, "diverged") {
+		m.t.Errorf("replay: %s", said)
+	}
+	m.arl("verify", out)
+	return traces
+}
+
+// TestRecoverObeysRollout makes attempts for real in each stage of a rollout: a case is decided by the
+// rules of its arm, its trace and its entry say so, and what the candidate of a shadow decided
+// stands beside. The directory of such a run replays, and is verified offline.
+func TestRecoverObeysRollout(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.start()
+	before, baseline := m.crashRule()
+	after, candidate := m.crashRule("retry")
+	m.arl("policy", "apply", before, "--reason", "rules in the log", "--yes")
+	m.arl("rollout", "start", "r1", "--policy", after, "--salt", "spring", "--reason", "fewer people", "--yes")
+	dir := t.TempDir()
+	quiet := m.live(filepath.Join(dir, "shadow"), before, "quiet")["quiet"]
+	if quiet.Arm != entry.ArmControl || quiet.Policy != baseline || quiet.Status != engine.Escalated || quiet.Shadow == nil || quiet.Shadow.Policy != candidate ||
+		len(quiet.Shadow.Rungs) != len(quiet.Rungs) || quiet.Shadow.Rungs[0].Strategy != "retry" || quiet.Rungs[0].Strategy != "escalate" {
+		t.Errorf("shadow: %+v, %+v", quiet, quiet.Shadow)
+	}
+	m.arl("rollout", "promote", "r1", "--stage", "canary", "--share", "500", "--reason", "the shadow agrees", "--yes")
+	a, b := armed("a", true), armed("b", false)
+	both := m.live(filepath.Join(dir, "canary"), before, a, b)
+	if c := both[a]; c.Arm != entry.ArmCanary || c.Policy != candidate || c.Status != engine.AutoRecovered || c.Shadow != nil {
+		t.Errorf("%s: %+v", a, c)
+	}
+	if c := both[b]; c.Arm != entry.ArmControl || c.Policy != baseline || c.Status != engine.Escalated {
+		t.Errorf("%s: %+v", b, c)
+	}
+	if c := m.live(filepath.Join(dir, "other"), after, a)[a]; c.Arm != "" || c.Policy != "" || c.Status != engine.AutoRecovered {
+		t.Errorf("rules of one's own: %+v", c)
+	}
+	m.arl("rollout", "abort", "r1", "--reason", "not now", "--yes")
+	if c := m.live(filepath.Join(dir, "late"), before, a)[a]; c.Arm != "" || c.Policy != "" || c.Status != engine.Escalated {
+		t.Errorf("after the abort: %+v", c)
+	}
+	var got []string
+	for _, a := range entriesOf[entry.Attempt](m, entry.KindAttempt, "--agent", "desk") {
+		got = append(got, strings.TrimSuffix(fmt.Sprintf("%s %s %t %s %s", a.Case, a.Arm, a.Policy == candidate, a.Status, a.Rungs[0].Strategy), " "))
+	}
+	if want := []string{"quiet control false escalated escalate", "quiet shadow true passed_on retry", a + " canary true auto_recovered retry",
+		b + " control false escalated escalate", a + "  true auto_recovered retry", a + "  false escalated escalate"}; !slices.Equal(got, want) {
+		t.Errorf("entries\n%q, want\n%q", got, want)
+	}
+	m.arl("log", "audit")
+	m.stop()
 }
 
 // armed is an id of a task that the canary of half of the cases has, or has not.

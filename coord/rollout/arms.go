@@ -25,24 +25,15 @@ func (r *Rollout) Compiled() *recovery.Policy {
 	return p
 }
 
-// Arms says which rules decide a case.
-type Arms struct {
-	Rules *recovery.Policy
-	Arm   entry.Arm // that the case belongs to; empty: no rollout is under way
-	// Beside is the candidate of a shadow. It decides beside Rules, and nothing is done about its
-	// decision. nil: none does.
-	Beside *recovery.Policy
-}
-
 // Of returns the rules that decide a case. inForce are the rules of the policy in force. If they are
 // not the baseline of the rollout, as the built-in rules in place of rules that do not compile, the
 // case belongs to no arm: the evidence compares candidate and baseline alone.
-func (f *Fold) Of(inForce *recovery.Policy, id string) Arms {
+func (f *Fold) Of(inForce *recovery.Policy, id string) recovery.Arms {
 	r := f.current
 	if r == nil || r.Terms.BaselineDigest != inForce.Hash() {
-		return Arms{Rules: inForce}
+		return recovery.Arms{Rules: inForce}
 	}
-	a := Arms{Rules: inForce, Arm: entry.ArmControl}
+	a := recovery.Arms{Rules: inForce, Arm: entry.ArmControl}
 	switch candidate := r.Compiled(); {
 	case candidate == nil:
 	case r.Stage == entry.StageShadow:

@@ -222,7 +222,11 @@ func (l *Lab) caseOfRun(_ http.ResponseWriter, q *http.Request) (*console.Page, 
 	if err != nil {
 		return nil, refusal(err)
 	}
-	page, body, err := caseOf(q.Context(), k.Config(), k.Input(), q.URL.Query().Get("id"), flags)
+	config, err := k.Config()
+	if err != nil {
+		return nil, refusal(err)
+	}
+	page, body, err := caseOf(q.Context(), config, k.Input(), q.URL.Query().Get("id"), flags)
 	if err != nil {
 		return nil, err
 	}

@@ -180,9 +180,20 @@ func Steps(t *engine.Trace) *Table {
 	return table
 }
 
-// End says how a case ended.
+// End says how a case ended: also in which arm of a rollout, and what the candidate of a shadow would
+// have done.
 func End(t *engine.Trace) string {
-	return Phrase(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason)
+	var end strings.Builder
+	end.WriteString(Phrase(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason))
+	if t.Arm != "" {
+		fmt.Fprintf(&end, ", arm %s of policy %s", t.Arm, t.Policy)
+	}
+	if s := t.Shadow; s != nil {
+		for i := range s.Rungs {
+			fmt.Fprintf(&end, "; the candidate would %s (%s)", Phrase(s.Rungs[i].Strategy, s.Rungs[i].Variant), s.Rungs[i].Rule)
+		}
+	}
+	return end.String()
 }
 
 // DecisionTitle names a decision on a case.

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"cmp"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/coord/recovery/scenario"
@@ -9,21 +11,27 @@ import (
 
 // AttemptOf is the body of the entry about one case. It has the last rungs of the trace, the digest
 // of the whole trace, and the facts of the case with what was really tried. A run is empty outside
-// of a run of an engine.
+// of a run of an engine. policy is the digest of the rules that decide for no arm of a rollout.
 func AttemptOf(run string, policy entry.Digest, of *Recovery, line []byte) (*entry.Attempt, error) {
 	t := &of.Trace
-	a := &entry.Attempt{Run: run, Agent: of.Case.Agent, Policy: policy, AttemptCase: entry.AttemptCase{
-		Case: t.Case, Status: string(t.Status), TraceDigest: entry.DigestOf(line), Rungs: []entry.Rung{},
+	a := &entry.Attempt{Run: run, Agent: of.Case.Agent, Policy: cmp.Or(t.Policy, policy), Arm: t.Arm, AttemptCase: entry.AttemptCase{
+		Case: t.Case, Status: string(t.Status), TraceDigest: entry.DigestOf(line), Rungs: entryRungs(t.Rungs),
 		CostMicroUSD: nonzero(t.CostMicroUSD), Tokens: nonzero(t.Tokens), ElapsedMS: nonzero(t.LatencyMS)}}
-	for _, r := range t.Rungs[max(0, len(t.Rungs)-rungsMax):] {
-		a.Rungs = append(a.Rungs, entryRung(&r))
-	}
 	if of.Case.ID == "" { // nobody knows more than the trace
 		return a, nil
 	}
 	var err error
 	a.Facts, err = factsBeside(a, &of.Case)
 	return a, err
+}
+
+// entryRungs returns the last rungs, as many as an entry may have.
+func entryRungs(all []Rung) []entry.Rung {
+	kept := []entry.Rung{}
+	for _, r := range all[max(0, len(all)-rungsMax):] {
+		kept = append(kept, entryRung(&r))
+	}
+	return kept
 }
 
 func entryRung(r *Rung) entry.Rung {

@@ -60,12 +60,18 @@ type Snapshot struct {
 	// Strategies are the command lines of the strategies that the rules of the policy name.
 	Strategies map[string][]string `json:"strategies,omitzero"`
 	Baseline   *Baseline           `json:"baseline,omitzero"`
+	// Candidate are the rules of the candidate whose rollout the run obeys.
+	Candidate jsontext.Value `json:"candidate,omitzero"`
 }
 
 func (r *Run) snapshot(of entry.Digest) Snapshot {
-	return Snapshot{V: formatVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing, Scenario: of,
+	s := Snapshot{V: formatVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing, Scenario: of,
 		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, LiveDigest: r.LiveDigest, Strategy: r.Strategy,
 		Strategies: Commands(r.Strategies), Baseline: r.Baseline}
+	if r.Candidate != nil {
+		s.Candidate = r.Candidate.JSON()
+	}
+	return s
 }
 
 // recorded reports whether the run keeps its attempts and choices, because they do not follow from

@@ -50,6 +50,9 @@ type Config struct {
 	// Pause lets the time of a wait pass; nil: waits are counted and not
 	// waited for.
 	Pause func(ctx context.Context, d time.Duration) error
+	// Arms returns the rules that decide a case in place of Policy, and the arm of a rollout that
+	// the case belongs to; nil: Policy decides, for no arm. All workers call it.
+	Arms func(id string) recovery.Arms
 	// Asked gets the history and the time of each decision before the decision; nil: no caller
 	// asks. Asked must not keep or change the history.
 	Asked func(h *recovery.History, now int64)
@@ -94,11 +97,13 @@ func (c *Config) ReadCase(name string, r io.Reader) (scenario.Case, error) {
 // verdict is another failure at the end, unless an outcome model drew an attempt that the source
 // did not see.
 func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, error) {
-	r := recoverer{Config: c, c: of, runtime: c.Runtime, limits: c.Policy.Limits(), outputs: map[string]jsontext.Value{}}
+	c, arms := c.of(of.ID)
+	r := recoverer{Config: c, beside: arms.Beside, c: of, runtime: c.Runtime, limits: c.Policy.Limits(), outputs: map[string]jsontext.Value{}}
 	if r.runtime == nil {
 		r.runtime = Recorded{}
 	}
 	r.t = Trace{V: formatVersion, Case: of.ID, Outcome: of.Outcome, Tags: of.Tags, Rungs: []Rung{}, Status: NoFailure, SafetyCritical: of.Risk.SafetyCritical}
+	r.t.decidedBy(&arms)
 	r.h = recovery.History{
 		Case: of.ID, Seed: c.Seed, TaskType: of.TaskType, Intent: of.Intent, Risk: of.Risk.Level,
 		SafetyCritical: of.Risk.SafetyCritical, Benign: of.Risk.Benign, Tags: of.Tags, Budget: of.Budget, StartedAt: epoch,
@@ -137,6 +142,7 @@ func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, erro
 // recoverer is one case on its way.
 type recoverer struct {
 	*Config
+	beside  *recovery.Policy // decides beside the policy; nil: none does
 	c       *scenario.Case
 	runtime Runtime
 	limits  recovery.Limits
@@ -264,6 +270,9 @@ func (r *recoverer) answer(ctx context.Context, first *scenario.Attempt) error {
 	for range actionsMax {
 		if r.Asked != nil {
 			r.Asked(&r.h, epoch+r.now)
+		}
+		if r.beside != nil {
+			r.decideBeside()
 		}
 		action, rule, err := r.decide(ctx)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -30,6 +31,9 @@ type Run struct {
 	LiveDigest entry.Digest
 	// Baseline is the run that the report is compared with, or nil.
 	Baseline *Baseline
+	// Candidate is the candidate whose rollout the run obeys by Arms, which the directory keeps for a
+	// replay; nil: the run obeys none.
+	Candidate *recovery.Policy
 	// KeepGoing passes over lines that cannot be used; otherwise the first one
 	// ends the run.
 	KeepGoing bool
@@ -190,10 +194,17 @@ func (x *execution) resume(ctx context.Context) error {
 func (x *execution) again(ctx context.Context) iter.Seq2[*Result, error] {
 	return func(yield func(*Result, error) bool) {
 		path, batch := x.Scenario, x.Batch
+		snapshot := x.snapshot("")
+		arms, err := snapshot.armsOf(x.Dir.path, x.Policy)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
 		if x.recorded {
 			path, batch = x.Dir.file(RecordFile), again(x.Policy, x.Outcomes, x.Seed)
 			batch.Workers, batch.Neighbours = x.Workers, x.Neighbours
 		}
+		batch.Arms = arms
 		f, err := os.Open(path)
 		if err != nil {
 			yield(nil, fmt.Errorf("engine: %w", err))
@@ -335,7 +346,13 @@ func (x *execution) record(ctx context.Context, done *Result) error {
 	if err != nil {
 		return err
 	}
-	return x.Recorder.Attempt(ctx, a)
+	if err := x.Recorder.Attempt(ctx, a); err != nil {
+		return err
+	}
+	if beside := ShadowOf(&done.Recovery); beside != nil {
+		return x.Recorder.Attempt(ctx, beside)
+	}
+	return nil
 }
 
 // digestFile reads a file once.

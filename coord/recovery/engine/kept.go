@@ -59,7 +59,12 @@ func (k *Kept) Input() string {
 }
 
 // Config decides the cases of [Kept.Input] as the run did.
-func (k *Kept) Config() Config { return again(k.Rules, k.Outcomes, k.Seed).Config }
+func (k *Kept) Config() (Config, error) {
+	c := again(k.Rules, k.Outcomes, k.Seed).Config
+	var err error
+	c.Arms, err = k.armsOf(k.dir, k.Rules)
+	return c, err
+}
 
 // Traces yields the traces of the run in their order. An error ends the sequence.
 func (k *Kept) Traces() iter.Seq2[*Trace, error] {

@@ -5,6 +5,7 @@ import (
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 )
 
 // Neighbour is a policy that differs from another in one bound, by one step.
@@ -80,7 +81,10 @@ func tenth(n int64) int64 { return max(1, n/10) }
 
 // near returns the bounds within one step of which the case ends otherwise.
 func (b *Batch) near(ctx context.Context, c *scenario.Case, r *Recovery) ([]Near, error) {
-	if r.Trace.Status == NoFailure || r.Case.Answers != nil { // the choice of a strategy is not known
+	switch {
+	case r.Trace.Status == NoFailure, r.Case.Answers != nil: // the choice of a strategy is not known
+		return nil, nil
+	case r.Trace.Arm == entry.ArmCanary: // the neighbours are those of the baseline
 		return nil, nil
 	}
 	var found []Near

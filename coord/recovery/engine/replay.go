@@ -103,10 +103,11 @@ type replay struct {
 func (p *replay) file(name string) string { return filepath.Join(p.dir, name) }
 
 // batch is the run again.
-func (p *replay) batch() *Batch {
+func (p *replay) batch() (_ *Batch, err error) {
 	b := again(p.policy, p.snapshot.Outcomes, p.snapshot.Seed)
 	b.Workers, b.Neighbours = p.o.Workers, Neighbours(p.policy)
-	return &b
+	b.Arms, err = p.snapshot.armsOf(p.dir, p.policy)
+	return &b, err
 }
 
 // again decides cases without doing anything. The cases have the real attempts, or the attempts are
@@ -148,8 +149,12 @@ func (p *replay) compare(ctx context.Context) (Comparison, error) {
 
 // traces compares the traces one by one, and returns the first difference.
 func (p *replay) traces(ctx context.Context, recorded *bufio.Reader, cases *countingReader) (*Comparison, error) {
+	batch, err := p.batch()
+	if err != nil {
+		return nil, err
+	}
 	var other *Comparison // the trace belongs to another case
-	for done, err := range p.batch().Run(ctx, p.scenario, cases) {
+	for done, err := range batch.Run(ctx, p.scenario, cases) {
 		if err != nil {
 			if over, err := p.reject(err); over || err != nil {
 				return other, err

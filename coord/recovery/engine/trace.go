@@ -24,7 +24,8 @@ const (
 // line of traces.ndjson, and a leaf of the tree whose root is the fingerprint of the run. The
 // members stand in the order of their names, which is their order in JSON.
 type Trace struct {
-	Attempts       int64            `json:"attempts"` // recovery attempts that were made
+	Arm            entry.Arm        `json:"arm,omitzero"` // of a rollout; empty: none was under way
+	Attempts       int64            `json:"attempts"`     // recovery attempts that were made
 	Case           string           `json:"case"`
 	Class          string           `json:"class,omitzero"` // of the first failure, as effective
 	Code           string           `json:"code,omitzero"`
@@ -35,10 +36,12 @@ type Trace struct {
 	LatencyUnknown int64            `json:"latency_unknown"`
 	Near           []Near           `json:"near,omitzero"`
 	Outcome        scenario.Outcome `json:"outcome,omitzero"` // the source's verdict on the run
+	Policy         entry.Digest     `json:"policy,omitzero"`  // of the rules that decided for the arm
 	Reason         string           `json:"reason,omitzero"`  // why it escalated
 	Rungs          []Rung           `json:"rungs"`
 	SafetyCritical bool             `json:"safety_critical,omitzero"` // of the case: never to be accepted automatically
 	Severity       entry.Severity   `json:"severity,omitzero"`
+	Shadow         *Shadow          `json:"shadow,omitzero"`
 	Simulated      bool             `json:"simulated"` // whether an outcome model took part
 	Status         Status           `json:"status"`
 	Steps          StepCount        `json:"steps"`
@@ -80,6 +83,13 @@ type Rung struct {
 	TokensOut     *int64         `json:"tokens_out,omitzero"`
 	Variant       string         `json:"variant,omitzero"`
 	WaitMS        int64          `json:"wait_ms,omitzero"`
+}
+
+// Shadow is what the candidate of a shadow decided beside the policy: a rung for each decision of the
+// policy, about the same failure and history. Nothing was done about it.
+type Shadow struct {
+	Policy entry.Digest `json:"policy"` // of the candidate's rules
+	Rungs  []Rung       `json:"rungs"`
 }
 
 // Near is a limit, or the max of a rung, that decides about the case within one step: with the

@@ -6,6 +6,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -45,6 +46,7 @@ type Recorder struct {
 
 	known   map[string]entry.Digest // for a resumed run: its entries in the log, by id
 	cases   map[string]entry.Digest // and the traces of its cases there
+	shadows map[string]entry.Digest // and the cases that a candidate decided beside, without traces
 	pending []*entry.Entry
 	open    []entry.Joint    // that further cases may join
 	opened  map[together]int // where they stand in open
@@ -65,7 +67,7 @@ var ErrOther = errors.New("record: the ledger has an entry of the run with anoth
 
 // Resume finds out which entries of the run were registered before.
 func (r *Recorder) Resume(ctx context.Context) error {
-	r.known, r.cases = map[string]entry.Digest{}, map[string]entry.Digest{}
+	r.known, r.cases, r.shadows = map[string]entry.Digest{}, map[string]entry.Digest{}, map[string]entry.Digest{}
 	for receipt, err := range r.Ledger.Receipts(ctx, entry.ByWorkflow, string(r.workflow())) {
 		if err != nil {
 			return err
@@ -75,8 +77,12 @@ func (r *Recorder) Resume(ctx context.Context) error {
 			return err
 		}
 		if a, ok := e.Body.(*entry.Attempt); ok {
+			cases := r.cases
+			if a.Arm == entry.ArmShadow {
+				cases = r.shadows
+			}
 			for c := range a.Cases() {
-				r.cases[c.Case] = c.TraceDigest
+				cases[c.Case] = c.TraceDigest
 			}
 			continue
 		}
@@ -107,7 +113,11 @@ func (r *Recorder) Begin(ctx context.Context, open *entry.Run) error {
 
 // Attempt implements [engine.Recorder]. Cases of one agent share an entry, up to the size of one.
 func (r *Recorder) Attempt(ctx context.Context, a *entry.Attempt) error {
-	if trace, there := r.cases[a.Case]; there {
+	cases := r.cases
+	if a.Arm == entry.ArmShadow {
+		cases, a.Agent = r.shadows, cmp.Or(a.Agent, r.Issuer)
+	}
+	if trace, there := cases[a.Case]; there {
 		if trace != a.TraceDigest {
 			return fmt.Errorf("%w: case %s of %s: the run cannot continue", ErrOther, a.Case, r.workflow())
 		}
@@ -133,6 +143,9 @@ func (r *Recorder) settle(ctx context.Context) error {
 	r.open, r.opened = nil, nil
 	for _, a := range open {
 		a.Header = r.header(entry.AttemptJTI(a.Run, a.Case))
+		if a.Arm == entry.ArmShadow {
+			a.JTI = r.idOf("shadow|" + a.Case)
+		}
 		if err := r.add(ctx, a.Attempt); err != nil {
 			return err
 		}

@@ -258,6 +258,9 @@ func (p *runProof) take(e *verify.Entry) error {
 	p.entries++
 	switch body := e.Body.(type) {
 	case *entry.Attempt:
+		if body.Arm == entry.ArmShadow {
+			return nil // it stands outside of the run
+		}
 		for c := range body.Cases() {
 			if err := p.takeCase(e.Index, body.Run, c); err != nil {
 				return err
