@@ -48,8 +48,9 @@ func (m *message) fits(text string) bool {
 
 // phrase is words of a message: parts between stars, in this order.
 type phrase struct {
-	Words string `json:"words"`
-	Label string `json:"label"`
+	Words string   `json:"words"`
+	Label string   `json:"label"`
+	From  []string `json:"from"` // the data from which it was learned; nil: none that is left out
 	label Label
 	parts []string
 }

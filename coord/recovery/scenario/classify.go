@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"strconv"
+	"strings"
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
@@ -102,9 +103,10 @@ func Relabel(f *Failure, p *recovery.Policy) *Failure {
 	return &changed
 }
 
-// ClassifyLeaving is [Classify] without what was found in a data set: its messages of known shapes, and,
-// for aider_swe_bench, its own codes. Phrases, forms and refinements stay, which were made with the set
-// known, so that what it measures is an upper bound for data that the classifier does not know.
+// ClassifyLeaving is [Classify] without what was found in a data set: its messages of known shapes, the
+// phrases that were learned from it, and, for aider_swe_bench, its own codes. Forms, refinements, and
+// the phrases without a data set stay, which were made with tau_bench_airline, toolbench and
+// aider_swe_bench known.
 func ClassifyLeaving(raw RawError, set string) Label { return causes().explain(raw, set, nil).Label }
 
 // ClassifyTyped is [ClassifyLeaving] as version 1 of the tables did it: without fixed forms and phrases.
@@ -124,11 +126,11 @@ func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.
 	message, shape, e.Refused = t.message(raw.Text, leaving)
 	own, ownCause, refused := patternIn(raw.Text, patterns)
 	form, formCause := t.formIn(raw.Text)
-	words, wordCause := t.phraseIn(raw.Text)
+	words, wordCause := t.phraseIn(raw.Text, leaving)
 	code := t.named(raw.ProviderCode)
 	if leaving == "aider_swe_bench" && t.harness[raw.ProviderCode] {
 		code = UnknownLabel()
-		words, wordCause = t.phraseIn(raw.ProviderCode + " " + raw.Text)
+		words, wordCause = t.phraseIn(raw.ProviderCode+" "+raw.Text, leaving)
 	}
 	steps := []struct {
 		by, cause string
@@ -145,7 +147,7 @@ func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.
 		}
 	}
 	e.Refused = e.Refused || refused && e.By == byPattern
-	if e.By == "status" && refines(raw.HTTPStatus, words) {
+	if e.By == "status" && refines(raw.HTTPStatus, words) && (wordCause != bareInvalid || !repeatsStatus(raw.Text)) {
 		e.Label, e.By, e.Cause = words, "phrase", e.Cause+" and "+wordCause
 	}
 	e.Change = changes[e.By]
@@ -157,6 +159,12 @@ func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.
 func refines(status int, words Label) bool {
 	return (status == 400 || status == 422) && words == Label{"output", "bad_arguments"}
 }
+
+// bareInvalid is what the phrase says that has no more than the word invalid.
+const bareInvalid = `phrase " invalid "`
+
+// repeatsStatus says whether a text calls the request invalid, as 400 and 422 do without words.
+func repeatsStatus(text string) bool { return strings.Contains(plain(text), "request invalid") }
 
 // changes says what would change a label, by the step that gave it.
 var changes = map[string]string{

@@ -133,7 +133,7 @@ func missingCommandIn(text string) string {
 // "Error code: 429", "429 Client Error".
 func statusIn(text string) int {
 	lower := strings.ToLower(text)
-	for _, words := range []string{"status_code=", "status code: ", "status code ", "http status ", "http error ", "http ", "http/1.1 ", "error code: ", "status: "} {
+	for _, words := range []string{"status_code=", "status code: ", "status code ", "http status ", "http error ", "http ", "http/1.1 ", "error code: ", "returned error: ", "status: ", "failed, response "} {
 		for rest := lower; ; {
 			at := strings.Index(rest, words)
 			if at < 0 {
@@ -162,16 +162,23 @@ func failsByForm(text string) bool {
 	return exited && code != 0 || !exited && (hasTraceback(text) || missingCommandIn(text) != "")
 }
 
-// phraseIn returns the label of the first phrase of the table that a text has.
-func (t *causeTables) phraseIn(text string) (label Label, cause string) {
-	lower := " " + plain(text) + " "
+// phraseIn returns the label of the first phrase of the table that a text has, but for those learned
+// from a data set.
+func (t *causeTables) phraseIn(text, leaving string) (label Label, cause string) {
+	lower := " " + strings.Join(strings.Fields(marks.Replace(plain(text))), " ") + " "
 	for i := range t.phrases {
-		if p := &t.phrases[i]; hasParts(lower, p.parts) {
+		if p := &t.phrases[i]; !p.onlyFrom(leaving) && hasParts(lower, p.parts) {
 			return p.label, "phrase " + strconv.Quote(p.Words)
 		}
 	}
 	return UnknownLabel(), ""
 }
+
+// onlyFrom reports whether a phrase was learned from a data set alone.
+func (p *phrase) onlyFrom(set string) bool { return len(p.From) == 1 && p.From[0] == set }
+
+// marks makes spaces of the marks between words.
+var marks = strings.NewReplacer(".", " ", ",", " ", "!", " ", "?", " ", ";", " ", ":", " ", "(", " ", ")", " ", `"`, " ")
 
 // plain is a text in small letters, with spaces for what else separates words.
 func plain(text string) string {

@@ -105,7 +105,7 @@ func TestPhrases(t *testing.T) {
 		}
 		sample := "x" + strings.ReplaceAll(p.Words, "*", "x") + "x"
 		for _, before := range all[:i] {
-			if label, _ := (&causeTables{phrases: []phrase{before}}).phraseIn(sample); label != UnknownLabel() {
+			if label, _ := (&causeTables{phrases: []phrase{before}}).phraseIn(sample, ""); label != UnknownLabel() {
 				t.Errorf("%q is never reached behind %q", p.Words, before.Words)
 			}
 		}
