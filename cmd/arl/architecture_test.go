@@ -82,6 +82,7 @@ coord/rollout ← api/worker
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
 coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
 coord/recovery/engine ← coord/recovery/rehearse
+coord/recovery/engine ← coord/recovery/drift
 verify ← coord/recovery/record
 coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/importer/tried ← coord/recovery/importer
@@ -107,6 +108,7 @@ ledger/durable ← ledger/backup
 cmd/arl/access ← cmd/arl/backups ← cmd/arl
 cmd/arl/access ← cmd/arl/rollouts ← cmd/arl
 coord/recovery/rehearse ← cmd/arl/rollouts
+coord/recovery/drift ← cmd/arl/rollouts
 cmd/arl/manual ← cmd/arl/rollouts
 coord/recovery/importer ← cmd/arl/rollouts
 coord/recovery/record ← cmd/arl/rollouts

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api/words/runs"
+	"recoveryledger/cmd/arl/rollouts"
 	"recoveryledger/coord/recovery/engine"
 )
 
@@ -15,7 +16,7 @@ func (a *app) reportCommand() *cobra.Command {
 		Short:   "Read and compare reports of recovery runs",
 		Example: "  arl report show ./run",
 	}
-	cmd.AddCommand(a.reportShowCommand(), a.reportDiffCommand())
+	cmd.AddCommand(a.reportShowCommand(), a.reportDiffCommand(), rollouts.DriftCommand(&a.Terminal, a.machine))
 	return cmd
 }
 

@@ -101,7 +101,7 @@ func (c *commands) runRehearsal(ctx context.Context, w *access.Where, o *rehears
 		return exit.With(exit.IO, err)
 	}
 	defer os.Remove(past.Name()) //nolint:errcheck // the system removes it, too
-	baseline, err := c.past(ctx, w, o, past, since)
+	baseline, err := c.past(ctx, w, o.export, past, since)
 	if err := errors.Join(err, exit.With(exit.IO, past.Close())); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ type rehearsed struct {
 }
 
 // past writes the cases of a log to a file, and returns the rules in force at its end.
-func (c *commands) past(ctx context.Context, w *access.Where, o *rehearseOptions, to *os.File, since int64) (*recovery.Policy, error) {
+func (c *commands) past(ctx context.Context, w *access.Where, export string, to *os.File, since int64) (*recovery.Policy, error) {
 	write := func(origin string, leaves iter.Seq2[[]byte, error]) (*recovery.Policy, error) {
 		out, p := bufio.NewWriter(to), recovery.Default()
 		cases := importer.FromLog(origin, rulesOf(leaves, &p), since)
@@ -145,7 +145,7 @@ func (c *commands) past(ctx context.Context, w *access.Where, o *rehearseOptions
 		}
 		return p, err
 	}
-	if o.export == "" {
+	if export == "" {
 		var p *recovery.Policy
 		err := c.machine().WithLog(ctx, w, func(l *access.Log) error {
 			head, err := l.Head(ctx)
@@ -163,10 +163,10 @@ func (c *commands) past(ctx context.Context, w *access.Where, o *rehearseOptions
 	if err != nil {
 		return nil, err
 	}
-	dir := audit.Dir{Files: os.DirFS(o.export)}
+	dir := audit.Dir{Files: os.DirFS(export)}
 	head, err := dir.Head(root)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", o.export, err)
+		return nil, fmt.Errorf("%s: %w", export, err)
 	}
 	tell, end := c.Progress("import")
 	defer end()

@@ -1,0 +1,170 @@
+// Package drift compares the failures of a window of time with those of a report: whether classes
+// and codes are as frequent, and whether as many cases recover, cost as much, and are as sure as
+// they are right.
+//
+// Counts are compared by G-tests, likelihood-ratio tests of homogeneity (Sokal and Rohlf, Biometry,
+// 1981) with the correction of Williams (Biometrika 63, 1976). The tests of one comparison together
+// find a drift where there is none with a probability of at most [AlarmPPM] (Bonferroni). A package
+// that only reports may compute in floating point.
+package drift
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"recoveryledger/coord/recovery/engine"
+)
+
+// AlarmPPM is the share of comparisons that may find a drift of counts where there is none, in parts
+// per million.
+const AlarmPPM = 10_000
+
+// CasesMin is the number of failing cases of each side below which nothing is compared.
+const CasesMin = 50
+
+const (
+	million = 1_000_000
+	// expectedMin is the least expected count of a cell; rarer codes are counted together (Cochran,
+	// The χ² test of goodness of fit, 1952).
+	expectedMin = 5
+	// costRisePPM is by how much a case may cost more or less, and calibrationPPM by how much the
+	// calibration error may rise. Reports have no spread of costs, so these are no tests.
+	costRisePPM    = 250_000
+	calibrationPPM = 100_000
+	families       = 3 // of tests: classes, codes, recovery
+)
+
+// Finding is a comparison.
+type Finding struct {
+	Test    string `json:"test"`           // class, codes, recovery, cost or calibration
+	Class   string `json:"class,omitzero"` // of the test class
+	Was     int64  `json:"was"`            // share of cases in parts per million; micro-USD a case; or calibration error
+	Is      int64  `json:"is"`             // the same in the window
+	GMilli  int64  `json:"g_milli"`        // thousandths of the statistic G; 0 of no test
+	PPPM    *int64 `json:"p_ppm,omitzero"` // probability of such a difference by chance, in parts per million; absent: no test
+	Drifted bool   `json:"drifted"`
+}
+
+// Result is what a comparison found.
+type Result struct {
+	Before   int64     `json:"before"` // failing cases of the report
+	Window   int64     `json:"window"` // failing cases of the window
+	Enough   bool      `json:"enough"` // whether both have [CasesMin]
+	Drifted  bool      `json:"drifted"`
+	Findings []Finding `json:"findings"`
+}
+
+// Compare compares a window with a report.
+func Compare(before, window *engine.Report) Result {
+	r := Result{Before: before.Failing, Window: window.Failing, Enough: before.Failing >= CasesMin && window.Failing >= CasesMin, Findings: []Finding{}}
+	if !r.Enough {
+		return r
+	}
+	classes, codes := counts(before, window, false), counts(before, window, true)
+	alpha := float64(AlarmPPM) / million / families
+	for _, c := range classes {
+		f := tested("class", [][2]int64{c.n, {r.Before - c.n[0], r.Window - c.n[1]}}, alpha/float64(len(classes)))
+		f.Class, f.Was, f.Is = c.name, c.n[0]*million/r.Before, c.n[1]*million/r.Window
+		r.Findings = append(r.Findings, f)
+	}
+	r.Findings = append(r.Findings, tested("codes", gathered(codes, r.Before, r.Window), alpha))
+	f := tested("recovery", [][2]int64{{before.AutoRecovered, window.AutoRecovered}, {before.Escalated, window.Escalated}}, alpha)
+	f.Was, f.Is = before.RecoveryRatePPM, window.RecoveryRatePPM
+	r.Findings = append(r.Findings, f)
+	if was, is := before.Spent.CostPerCaseMicroUSD, window.Spent.CostPerCaseMicroUSD; was != nil && is != nil {
+		off := math.Abs(float64(*is-*was)) * million
+		r.Findings = append(r.Findings, Finding{Test: "cost", Was: *was, Is: *is, Drifted: off > costRisePPM*float64(*was)})
+	}
+	if was, is := before.Calibration, window.Calibration; was != nil && is != nil && min(was.Attempts, is.Attempts) >= CasesMin {
+		r.Findings = append(r.Findings, Finding{Test: "calibration", Was: was.ErrorPPM, Is: is.ErrorPPM, Drifted: is.ErrorPPM > was.ErrorPPM+calibrationPPM})
+	}
+	r.Drifted = slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Drifted })
+	return r
+}
+
+// count is how many cases of a name there were in the report, and in the window.
+type count struct {
+	name string
+	n    [2]int64
+}
+
+func counts(before, window *engine.Report, codes bool) (all []count) {
+	for side, r := range []*engine.Report{before, window} {
+		for i := range r.Classes {
+			name := r.Classes[i].Class
+			if codes {
+				name = r.Classes[i].String()
+			}
+			at := slices.IndexFunc(all, func(c count) bool { return c.name == name })
+			if at < 0 {
+				at, all = len(all), append(all, count{name: name})
+			}
+			all[at].n[side] += r.Classes[i].Failing
+		}
+	}
+	slices.SortFunc(all, func(a, b count) int { return cmp.Compare(a.name, b.name) })
+	return all
+}
+
+// gathered returns a row for each code, and one for all codes that are too rare for a row.
+func gathered(codes []count, before, window int64) (rows [][2]int64) {
+	var rest [2]int64
+	for _, c := range codes {
+		if least := float64(c.n[0]+c.n[1]) * float64(min(before, window)) / float64(before+window); least >= expectedMin {
+			rows = append(rows, c.n)
+			continue
+		}
+		rest[0], rest[1] = rest[0]+c.n[0], rest[1]+c.n[1]
+	}
+	if rest[0]+rest[1] > 0 {
+		rows = append(rows, rest)
+	}
+	return rows
+}
+
+func tested(name string, rows [][2]int64, alpha float64) Finding {
+	g, df := statistic(rows)
+	p := tail(g, df)
+	return Finding{Test: name, GMilli: int64(math.Round(g * 1000)), PPPM: new(int64(math.Round(p * million))), Drifted: p < alpha}
+}
+
+// statistic returns G of a table of counts, corrected, and its degrees of freedom.
+func statistic(rows [][2]int64) (g float64, df int) {
+	var sides [2]float64
+	for _, r := range rows {
+		sides[0], sides[1] = sides[0]+float64(r[0]), sides[1]+float64(r[1])
+	}
+	all, inverse := sides[0]+sides[1], 0.0
+	for _, r := range rows {
+		total := float64(r[0] + r[1])
+		if total == 0 {
+			continue
+		}
+		df, inverse = df+1, inverse+1/total
+		for side, n := range r {
+			if n > 0 {
+				g += 2 * float64(n) * math.Log(float64(n)*all/(total*sides[side]))
+			}
+		}
+	}
+	if df < 2 {
+		return 0, 0
+	}
+	df--
+	q := 1 + (all*inverse-1)*(all/sides[0]+all/sides[1]-1)/(6*all*float64(df))
+	return max(0, g/q), df
+}
+
+// tail returns the probability that χ² with so many degrees of freedom is at least g, by the
+// approximation of Wilson and Hilferty (1931); exact for one degree.
+func tail(g float64, df int) float64 {
+	switch df {
+	case 0:
+		return 1
+	case 1:
+		return math.Erfc(math.Sqrt(g / 2))
+	}
+	v := 2 / (9 * float64(df))
+	return math.Erfc((math.Cbrt(g/float64(df))-(1-v))/math.Sqrt(2*v)) / 2
+}
