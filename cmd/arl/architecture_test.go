@@ -83,6 +83,7 @@ ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/e
 coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
 coord/recovery/engine ← coord/recovery/rehearse
 coord/recovery/engine ← coord/recovery/drift
+coord/recovery/figure ← coord/recovery/engine
 verify ← coord/recovery/record
 coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/importer/tried ← coord/recovery/importer

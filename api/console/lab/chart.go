@@ -7,6 +7,7 @@ import (
 
 	"recoveryledger/api/words/runs"
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/figure"
 )
 
 // The sizes of the picture of a sweep, in the units of SVG. A mark is wide enough to be clicked:
@@ -87,7 +88,7 @@ func drawSweep(r *engine.SweepReport, path string) *chart {
 		recovered = append(recovered, at(x(i), y(p.AutoRecovered)))
 		escalated = append(escalated, at(x(i), y(p.Escalated)))
 		if len(r.Points) <= dotsMax {
-			value := engine.Figure(r.Param, p.Value)
+			value := figure.Exact(r.Param, p.Value)
 			c.Dots = append(c.Dots, dot{x(i), y(p.AutoRecovered), "recovered", fmt.Sprintf("%s: %d of %d recovered", value, p.AutoRecovered, p.Failing)},
 				dot{x(i), y(p.Escalated), "escalated", fmt.Sprintf("%s: %d of %d escalated", value, p.Escalated, p.Failing)})
 		}
@@ -105,7 +106,7 @@ func (c *chart) ticks(r *engine.SweepReport, x func(int) int) {
 	most := plotWidth / labelWidth
 	step := max(1, (len(r.Points)+most-1)/most)
 	for i := 0; i < len(r.Points); i += step {
-		text := engine.Figure(r.Param, r.Points[i].Value)
+		text := figure.Exact(r.Param, r.Points[i].Value)
 		if short, _, cut := strings.Cut(text, " ("); cut { // the exact number stands in the table
 			text = short
 		}

@@ -14,6 +14,7 @@ import (
 	"recoveryledger/api/words/runs"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/figure"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -89,7 +90,7 @@ func (l *Lab) report(_ http.ResponseWriter, q *http.Request) (*console.Page, err
 		body.Sections = append(body.Sections, shown)
 	}
 	for _, n := range r.Near {
-		body.Near = append(body.Near, nearRow{NearLimit: n, At: engine.Figure(n.Param, n.Value), Links: caseLinks(at+"/case", n.Cases)})
+		body.Near = append(body.Near, nearRow{NearLimit: n, At: figure.Exact(n.Param, n.Value), Links: caseLinks(at+"/case", n.Cases)})
 	}
 	return &console.Page{Name: "run", Title: "Run " + run.Name, Command: "arl report show " + console.Quoted(run.Path), Body: body}, nil
 }

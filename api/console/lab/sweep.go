@@ -15,6 +15,7 @@ import (
 	"recoveryledger/api/words/runs"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/figure"
 	"recoveryledger/ledger/entry"
 )
 
@@ -55,7 +56,7 @@ func (l *Lab) sweepForm(_ http.ResponseWriter, q *http.Request) (*console.Page, 
 // numbers lists the limits, thresholds and bounds of rungs of a policy.
 func numbers(p *recovery.Policy) (list []number) {
 	for _, b := range p.Bounds() {
-		list = append(list, number{b.Path, engine.Figure(b.Path, b.Value)})
+		list = append(list, number{b.Path, figure.Exact(b.Path, b.Value)})
 	}
 	var doc struct {
 		Thresholds map[string]json.RawMessage `json:"thresholds"`
@@ -70,7 +71,7 @@ func numbers(p *recovery.Policy) (list []number) {
 	slices.Sort(names)
 	for _, path := range names {
 		if n, ok := p.Int(path); ok {
-			list = append(list, number{path, engine.Figure(path, n)})
+			list = append(list, number{path, figure.Exact(path, n)})
 		}
 	}
 	return list
@@ -189,7 +190,7 @@ func flipLink(at string, n int) string { return at + "?flip=" + strconv.Itoa(n+1
 func (s *sweepJob) chosen(n int, f *engine.Flip) *chosenFlip {
 	c := &chosenFlip{Title: runs.FlipTitle(s.report.Param, f), More: f.Count - int64(len(f.Cases))}
 	at := func(value int64, id string) caseLink {
-		return caseLink{engine.Figure(s.report.Param, value), fmt.Sprintf("/lab/jobs/%d/case?at=%d&id=%s", n, value, url.QueryEscape(id))}
+		return caseLink{figure.Exact(s.report.Param, value), fmt.Sprintf("/lab/jobs/%d/case?at=%d&id=%s", n, value, url.QueryEscape(id))}
 	}
 	for i := range f.Cases {
 		of := &f.Cases[i]
@@ -226,13 +227,13 @@ func (l *Lab) caseOfJob(_ http.ResponseWriter, q *http.Request) (*console.Page, 
 	if err != nil {
 		return nil, err
 	}
-	body.With = fmt.Sprintf("%s is %s", s.sweep.Param, engine.Figure(s.sweep.Param, value))
+	body.With = fmt.Sprintf("%s is %s", s.sweep.Param, figure.Exact(s.sweep.Param, value))
 	body.Back = "/lab/jobs/" + strconv.Itoa(j.N)
 	at := slices.Index(s.sweep.Values, value)
 	for _, n := range []int{at - 1, at + 1} {
 		if n >= 0 && n < len(s.sweep.Values) {
 			other := s.sweep.Values[n]
-			body.Other = append(body.Other, caseLink{engine.Figure(s.sweep.Param, other), fmt.Sprintf("%s/case?at=%d&id=%s", body.Back, other, url.QueryEscape(body.ID))})
+			body.Other = append(body.Other, caseLink{figure.Exact(s.sweep.Param, other), fmt.Sprintf("%s/case?at=%d&id=%s", body.Back, other, url.QueryEscape(body.ID))})
 		}
 	}
 	return page, nil

@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/api/words"
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/figure"
 	"recoveryledger/coord/recovery/scenario"
 )
 
@@ -35,7 +36,7 @@ func Points(r *engine.SweepReport) *Table {
 	t := &Table{Headers: []string{"VALUE", "RECOVERED", "FALLBACK", "ESCALATED", "RECOMMENDATION"}}
 	for i := range r.Points {
 		p := &r.Points[i]
-		value := engine.Figure(r.Param, p.Value)
+		value := figure.Exact(r.Param, p.Value)
 		if p.Value == r.Pinned {
 			value += " *"
 		}
@@ -46,7 +47,7 @@ func Points(r *engine.SweepReport) *Table {
 
 // PointNotes returns the lines below the results of a sweep.
 func PointNotes(r *engine.SweepReport) []string {
-	notes := []string{fmt.Sprintf("* %s in the policy: %s", r.Param, engine.Figure(r.Param, r.Pinned))}
+	notes := []string{fmt.Sprintf("* %s in the policy: %s", r.Param, figure.Exact(r.Param, r.Pinned))}
 	notes = append(notes, InPlaceOf(r.MissingStrategies, "")...)
 	if r.Simulated {
 		notes = append(notes, "simulated: an outcome model drew attempts; none was really made")
@@ -56,7 +57,7 @@ func PointNotes(r *engine.SweepReport) []string {
 
 // FlipTitle says between which values of a parameter outcomes change, and how many.
 func FlipTitle(param string, f *engine.Flip) string {
-	return fmt.Sprintf("flip between %s and %s: %s", engine.Figure(param, f.From), engine.Figure(param, f.To), words.Counted(f.Count, "case"))
+	return fmt.Sprintf("flip between %s and %s: %s", figure.Exact(param, f.From), figure.Exact(param, f.To), words.Counted(f.Count, "case"))
 }
 
 // FlipCase says how a case ends on both sides of a flip.
@@ -80,7 +81,7 @@ func SweepEnd(r *engine.SweepReport) (lines []string) {
 		lines = append(lines, "no flip in this range")
 	}
 	if r.Near {
-		lines = append(lines, fmt.Sprintf("warning: %s is pinned at %s, one step from a flip", r.Param, engine.Figure(r.Param, r.Pinned)))
+		lines = append(lines, fmt.Sprintf("warning: %s is pinned at %s, one step from a flip", r.Param, figure.Exact(r.Param, r.Pinned)))
 	}
 	return lines
 }
@@ -91,10 +92,10 @@ func Changes(d *engine.ReportDiff) *Table {
 	for _, c := range d.Classes {
 		rate, cost := "–", "–"
 		if c.ChangePPM != nil {
-			rate = engine.FigureChange("change_ppm", *c.ChangePPM)
+			rate = figure.Change("change_ppm", *c.ChangePPM)
 		}
 		if c.CostPerCaseChange != nil {
-			cost = engine.FigureChange("cost_micro_usd", *c.CostPerCaseChange)
+			cost = figure.Change("cost_micro_usd", *c.CostPerCaseChange)
 		}
 		t.add(c, c.String(), fmt.Sprintf("%d/%d", c.Before.AutoRecovered, c.Before.Failing),
 			fmt.Sprintf("%d/%d", c.After.AutoRecovered, c.After.Failing), rate, cost)

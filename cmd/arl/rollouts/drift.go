@@ -16,6 +16,7 @@ import (
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/recovery/drift"
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/figure"
 )
 
 // driftOptions are the flags of arl report drift.
@@ -109,15 +110,15 @@ func (c *commands) printDrift(r *drift.Result) error {
 	l := c.NewList("TEST", "WAS", "IS", "CHANCE", "DRIFTED")
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		was, is, chance, drifted := engine.Figure("share_ppm", f.Was), engine.Figure("share_ppm", f.Is), "–", "no"
+		was, is, chance, drifted := figure.Exact("share_ppm", f.Was), figure.Exact("share_ppm", f.Is), "–", "no"
 		switch f.Test {
 		case "cost":
-			was, is = engine.Figure("cost_micro_usd", f.Was), engine.Figure("cost_micro_usd", f.Is)
+			was, is = figure.Exact("cost_micro_usd", f.Was), figure.Exact("cost_micro_usd", f.Is)
 		case "codes":
 			was, is = "–", "–"
 		}
 		if f.PPPM != nil {
-			chance = engine.Figure("p_ppm", *f.PPPM)
+			chance = figure.Exact("p_ppm", *f.PPPM)
 		}
 		if f.Drifted {
 			drifted = "yes"

@@ -23,6 +23,7 @@ import (
 	"recoveryledger/coord/policyfile"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/figure"
 	"recoveryledger/coord/recovery/importer"
 	"recoveryledger/coord/recovery/record"
 	"recoveryledger/coord/recovery/rehearse"
@@ -288,8 +289,8 @@ func (c *commands) printRehearsal(r *rehearsed) error {
 func (r *rehearsed) notes() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "cost    %s in force, %s the candidate, over the %s that both observed\n",
-		engine.Figure("cost_micro_usd", r.Baseline.CostMicroUSD), engine.Figure("cost_micro_usd", r.Candidate.CostMicroUSD), words.Counted(r.Settled, "case"))
-	fmt.Fprintf(&b, "time    %s in force, %s the candidate\n", engine.Figure("elapsed_ms", r.Baseline.ElapsedMS), engine.Figure("elapsed_ms", r.Candidate.ElapsedMS))
+		figure.Exact("cost_micro_usd", r.Baseline.CostMicroUSD), figure.Exact("cost_micro_usd", r.Candidate.CostMicroUSD), words.Counted(r.Settled, "case"))
+	fmt.Fprintf(&b, "time    %s in force, %s the candidate\n", figure.Exact("elapsed_ms", r.Baseline.ElapsedMS), figure.Exact("elapsed_ms", r.Candidate.ElapsedMS))
 	for i := range r.NotObserved {
 		u := &r.NotObserved[i]
 		what := cmp.Or(strings.Join(strings.Fields(u.Strategy+" "+u.Variant+" "+u.Model), " "), "a later step")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"recoveryledger/coord/recovery/figure"
 	"recoveryledger/ledger/entry"
 )
 
@@ -135,7 +136,7 @@ func (t *Tally) baselineGate(r *Report, base *Baseline) Gate {
 		}
 		g.Near = g.Near || max(loss-tolerance, tolerance-loss+1) <= million/100
 		if loss > tolerance {
-			worse = append(worse, fmt.Sprintf("%s recovers less often by %s, tolerated is %s", p.name, Figure(unitPPM, loss), Figure(unitPPM, tolerance)))
+			worse = append(worse, fmt.Sprintf("%s recovers less often by %s, tolerated is %s", p.name, figure.Exact(figure.UnitPPM, loss), figure.Exact(figure.UnitPPM, tolerance)))
 		}
 	}
 	switch {
@@ -233,7 +234,7 @@ func (g *Gate) rise(name string, was, now *int64) (over []string) {
 		g.Value = &rise
 	}
 	if rise > g.Limit {
-		over = append(over, fmt.Sprintf("%s: more by %s, tolerated is %s", name, Figure(unitPPM, rise), Figure(unitPPM, g.Limit)))
+		over = append(over, fmt.Sprintf("%s: more by %s, tolerated is %s", name, figure.Exact(figure.UnitPPM, rise), figure.Exact(figure.UnitPPM, g.Limit)))
 	}
 	return over
 }

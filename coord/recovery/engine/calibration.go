@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/figure"
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/coord/recovery/scenario"
 )
@@ -11,19 +12,10 @@ import (
 // Calibration compares the confidences of attempts at recovery with what came of them. An attempt
 // succeeded if its result is ok and the source does not call the whole case failed.
 type Calibration struct {
-	Attempts int64           `json:"attempts"`  // with a confidence
-	BrierPPM int64           `json:"brier_ppm"` // mean square error, in parts per million
-	ErrorPPM int64           `json:"error_ppm"` // expected calibration error, in parts per million
-	Table    []CalibratedRow `json:"table"`     // rows with an attempt
-}
-
-// CalibratedRow is a row of the reliability table: the confidences from one up to another.
-type CalibratedRow struct {
-	FromPPM       int64 `json:"from_ppm"`
-	ToPPM         int64 `json:"to_ppm"`
-	Attempts      int64 `json:"attempts"`
-	ConfidencePPM int64 `json:"confidence_ppm"` // mean, rounded down
-	Succeeded     int64 `json:"succeeded"`
+	Attempts int64       `json:"attempts"`  // with a confidence
+	BrierPPM int64       `json:"brier_ppm"` // mean square error, in parts per million
+	ErrorPPM int64       `json:"error_ppm"` // expected calibration error, in parts per million
+	Table    []judge.Row `json:"table"`     // rows with an attempt
 }
 
 // calibrate takes the attempts of a trace that have a confidence.
@@ -42,14 +34,7 @@ func (t *Tally) calibration() *Calibration {
 	if c.Attempts() == 0 {
 		return nil
 	}
-	made := &Calibration{Attempts: c.Attempts(), BrierPPM: c.BrierPPM(), ErrorPPM: c.ErrorPPM()}
-	for i := range c.Bins {
-		const width = million / judge.BinCount
-		if b := &c.Bins[i]; b.Attempts > 0 {
-			made.Table = append(made.Table, CalibratedRow{int64(i) * width, int64(i+1) * width, b.Attempts, b.Confidence / b.Attempts, b.Succeeded})
-		}
-	}
-	return made
+	return &Calibration{Attempts: c.Attempts(), BrierPPM: c.BrierPPM(), ErrorPPM: c.ErrorPPM(), Table: c.Table()}
 }
 
 // calibrationGate fails if confidences differ from outcomes by more than the policy allows. With
@@ -71,11 +56,11 @@ func (t *Tally) calibrationGate(r *Report) Gate {
 
 func (r *Report) calibrationSection() Section {
 	c := r.Calibration
-	s := Section{Title: fmt.Sprintf("Confidence: Brier score %s, calibration error %s", percentOf(c.BrierPPM), percentOf(c.ErrorPPM)),
+	s := Section{Title: fmt.Sprintf("Confidence: Brier score %s, calibration error %s", figure.Percent(c.BrierPPM), figure.Percent(c.ErrorPPM)),
 		Headers: []string{"confidence", "attempts", "mean confidence", "succeeded"}}
 	for i := range c.Table {
 		b := &c.Table[i]
-		s.add(fmt.Sprintf("%s to %s", percentOf(b.FromPPM), percentOf(b.ToPPM)), b.Attempts, percent(b.ConfidencePPM), percent(b.Succeeded*million/b.Attempts))
+		s.add(fmt.Sprintf("%s to %s", figure.Percent(b.FromPPM), figure.Percent(b.ToPPM)), b.Attempts, percent(b.ConfidencePPM), percent(b.Succeeded*million/b.Attempts))
 	}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"recoveryledger/coord/recovery/figure"
 	"recoveryledger/coord/recovery/judge"
 )
 
@@ -181,7 +182,7 @@ func (t *Tally) slicesGate(r *Report) Gate {
 			few = append(few, "no case of "+s.Tag+" failed")
 			continue
 		case own && s.RecoveryRatePPM < least, !own && judge.Below(s.AutoRecovered, s.Failing, least):
-			failed = append(failed, fmt.Sprintf("%s recovers in %d of %d cases, wanted are %s", s.Tag, s.AutoRecovered, s.Failing, percentOf(least)))
+			failed = append(failed, fmt.Sprintf("%s recovers in %d of %d cases, wanted are %s", s.Tag, s.AutoRecovered, s.Failing, figure.Percent(least)))
 		case !own && s.AutoRecovered < s.Failing && s.Failing < needed:
 			few = append(few, fmt.Sprintf("%s needs %s more for a verdict", s.Tag, counted(needed-s.Failing, "case")))
 			g.Missing = max(g.Missing, needed-s.Failing)

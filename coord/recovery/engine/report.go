@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/figure"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -255,11 +256,11 @@ func (t *Tally) warn(r *Report, s Subject) {
 	for _, n := range r.Near {
 		pinned, _ := s.Policy.Int(n.Param)
 		add("%s is pinned at %s, one step from a flip: at %s, %s would recover and %d escalate that do not now",
-			n.Param, Figure(n.Param, pinned), Figure(n.Param, n.Value), counted(n.ToAutoRecovered, "case"), n.ToEscalated)
+			n.Param, figure.Exact(n.Param, pinned), figure.Exact(n.Param, n.Value), counted(n.ToAutoRecovered, "case"), n.ToEscalated)
 	}
 	for i := range r.Gates {
 		if g := &r.Gates[i]; g.Near {
-			add("%s is pinned at %s, one step from a flip of its gate: the value is %s", g.Param, Figure(g.Param, g.Limit), Figure(g.Param, *g.Value))
+			add("%s is pinned at %s, one step from a flip of its gate: the value is %s", g.Param, figure.Exact(g.Param, g.Limit), figure.Exact(g.Param, *g.Value))
 		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"recoveryledger/coord/recovery/figure"
 )
 
 // Summary writes the report for people, in Markdown.
@@ -84,9 +86,9 @@ func (r *Report) gatesSection() Section {
 		g := &r.Gates[i]
 		value := "–"
 		if g.Value != nil {
-			value = Figure(g.Param, *g.Value)
+			value = figure.Exact(g.Param, *g.Value)
 		}
-		s.add(g.Gate, g.Verdict, value, Figure(g.Param, g.Limit), g.Detail)
+		s.add(g.Gate, g.Verdict, value, figure.Exact(g.Param, g.Limit), g.Detail)
 	}
 	return s
 }
@@ -160,7 +162,7 @@ func dollars(micro *int64) string {
 	if micro == nil {
 		return "unknown"
 	}
-	return usd(*micro)
+	return figure.USD(*micro)
 }
 
 func duration(ms *int64) string {

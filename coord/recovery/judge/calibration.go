@@ -34,6 +34,26 @@ func (c *Calibration) Add(confidencePPM int64, succeeded bool) {
 	c.squares.Add(&c.squares, new(big.Int).Mul(big.NewInt(off), big.NewInt(off)))
 }
 
+// Row is a row of the reliability table for people: the confidences from one up to another.
+type Row struct {
+	FromPPM       int64 `json:"from_ppm"`
+	ToPPM         int64 `json:"to_ppm"`
+	Attempts      int64 `json:"attempts"`
+	ConfidencePPM int64 `json:"confidence_ppm"` // mean, rounded down
+	Succeeded     int64 `json:"succeeded"`
+}
+
+// Table returns the rows that have an attempt.
+func (c *Calibration) Table() (rows []Row) {
+	const width = million / BinCount
+	for i := range c.Bins {
+		if b := &c.Bins[i]; b.Attempts > 0 {
+			rows = append(rows, Row{int64(i) * width, int64(i+1) * width, b.Attempts, b.Confidence / b.Attempts, b.Succeeded})
+		}
+	}
+	return rows
+}
+
 // Attempts returns how many attempts there are.
 func (c *Calibration) Attempts() (n int64) {
 	for i := range c.Bins {
