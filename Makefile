@@ -21,6 +21,7 @@ GOVULNCHECK := $(TOOLS)/v1.8.0/govulncheck
 BENCHSTAT   := $(TOOLS)/v0.0.0-20260908200009-22c9c6c9d4da/benchstat
 NFPM        := $(TOOLS)/v2.45.2/nfpm
 CYCLONEDX   := $(TOOLS)/v1.10.0/cyclonedx-gomod
+GORELEASER  := $(TOOLS)/v2.15.1/goreleaser
 IDNITS      := $(TOOLS)/idnits-3.0.0-alpha.74/node_modules/.bin/idnits
 
 # npm ci writes it last.
@@ -33,11 +34,11 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp operations dashboards browser picture python draft release packages tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp operations dashboards browser picture python draft release packages goreleaser tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/arl, with the version in it
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
@@ -148,17 +149,25 @@ draft: $(IDNITS) ## the Internet-Draft as text, HTML and XML, checked by idnits;
 	docs/draft/build $(CURDIR)/bin/draft $(IDNITS)
 
 # Of packages: the newest tag, or the time of the commit, then the commit.
-release packages: export VERSION := $(VERSION)
-release packages: export REVISION := $(REVISION)
-release packages: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
+release packages goreleaser: export VERSION := $(VERSION)
+release packages goreleaser: export REVISION := $(REVISION)
+release packages goreleaser: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
 release packages: export PACKAGE_VERSION := $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/+/; s/-/./g' | grep . || TZ=UTC git log -1 --format=0~%cd.%h --date=format-local:%Y%m%d%H%M%S)
 
 release: $(NFPM) $(CYCLONEDX) ## bin/release: static program, packages, bill of materials, provenance: the same bytes everywhere
 	@rm -rf bin/release && cmd/arl/packages/build $(CURDIR)/bin/release $(NFPM) $(CYCLONEDX) && ls -l bin/release
 
-packages: release ## build bin/release twice, and install it in a system of its own (needs root, Debian packages)
+packages: release ## build bin/release twice, install it in a system of its own, and start a container (needs root, Debian packages)
 	@cmd/arl/packages/twice $(CURDIR)/bin/release $(NFPM) $(CYCLONEDX)
 	@cmd/arl/packages/try $(CURDIR)/bin/release $(NFPM)
+	@cmd/arl/packages/container $(CURDIR)/bin/release
+
+# The tool takes longer to build than everything else that makes packages, so that make tools
+# leaves it out.
+goreleaser: $(GORELEASER) ## check goreleaser's configuration, and build this system's program by it as a snapshot
+	$(GORELEASER) check --quiet --config cmd/arl/packages/goreleaser.yaml
+	$(GORELEASER) build --snapshot --clean --single-target --config cmd/arl/packages/goreleaser.yaml
+	bin/goreleaser/arl_*/arl version | grep -q 'version  *$(VERSION)'
 
 tools: $(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) $(NFPM) $(CYCLONEDX) ## build the pinned tools under bin/tools
 
@@ -169,8 +178,9 @@ $(GOLANGCI): PACKAGE := github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(GOVULNCHECK): PACKAGE := golang.org/x/vuln/cmd/govulncheck
 $(BENCHSTAT): PACKAGE := golang.org/x/perf/cmd/benchstat
 $(NFPM): PACKAGE := github.com/goreleaser/nfpm/v2/cmd/nfpm
+$(GORELEASER): PACKAGE := github.com/goreleaser/goreleaser/v2
 $(CYCLONEDX): PACKAGE := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
-$(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) $(NFPM) $(CYCLONEDX):
+$(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) $(NFPM) $(CYCLONEDX) $(GORELEASER):
 	GOBIN=$(@D) go install $(PACKAGE)@$(notdir $(@D))
 
 # Installed from npm, at the versions and with the hashes of package-lock.json.

@@ -228,3 +228,36 @@ func TestExitReasons(t *testing.T) {
 		}
 	}
 }
+
+// TestFailureMatrixNamesRunbooks wants a runbook in each row of the failure matrix in which somebody
+// has to act: where the ledger ends with exit code 10 or 74, an alert fires, or people are waited
+// for. An agent's rows are for whoever runs the agent.
+func TestFailureMatrixNamesRunbooks(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(root, "docs", "failure-matrix.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	acts := regexp.MustCompile(`exit (code )?(10|74)\b|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL`)
+	link := regexp.MustCompile(`\((operations/runbooks/[a-z-]+\.md|disk-gone\.md)\)`)
+	section, rows := "", 0
+	for line := range strings.Lines(string(content)) {
+		if name, found := strings.CutPrefix(line, "## "); found {
+			section = strings.TrimSpace(name)
+		}
+		if !strings.HasPrefix(line, "| ") || section == "The agent" || !acts.MatchString(line) {
+			continue
+		}
+		rows++
+		named := link.FindStringSubmatch(line)
+		if named == nil {
+			t.Errorf("%s: no runbook: %s", section, line)
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(root, "docs", filepath.FromSlash(named[1]))); err != nil {
+			t.Error(err)
+		}
+	}
+	if rows < 14 {
+		t.Errorf("people act in %d rows", rows)
+	}
+}

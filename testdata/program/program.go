@@ -75,7 +75,7 @@ func build(dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "arl"), content, 0o700) //nolint:gosec // a program
+	return os.WriteFile(filepath.Join(dir, "arl"), content, 0o700)
 }
 
 func failed(err error) int {
