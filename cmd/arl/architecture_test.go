@@ -84,6 +84,7 @@ coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd
 coord/recovery/engine ← coord/recovery/rehearse
 coord/recovery/engine ← coord/recovery/drift
 coord/recovery/figure ← coord/recovery/engine
+coord/recovery/engine ← coord/recovery/adversary
 verify ← coord/recovery/record
 coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/importer/tried ← coord/recovery/importer
@@ -110,6 +111,7 @@ cmd/arl/access ← cmd/arl/backups ← cmd/arl
 cmd/arl/access ← cmd/arl/rollouts ← cmd/arl
 coord/recovery/rehearse ← cmd/arl/rollouts
 coord/recovery/drift ← cmd/arl/rollouts
+coord/recovery/adversary ← cmd/arl/rollouts
 cmd/arl/manual ← cmd/arl/rollouts
 coord/recovery/importer ← cmd/arl/rollouts
 coord/recovery/record ← cmd/arl/rollouts

@@ -13,6 +13,7 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/failures"
+	"recoveryledger/cmd/arl/rollouts"
 	"recoveryledger/coord/audit"
 	"recoveryledger/coord/recovery/importer"
 )
@@ -24,7 +25,7 @@ func (a *app) scenarioCommand() *cobra.Command {
 		Long:    "Make scenarios, the input of arl recover, from recorded runs. docs/scenario.md describes the format.",
 		Example: "  arl scenario import --format openai-chat transcripts.json > scenario.ndjson",
 	}
-	cmd.AddCommand(a.scenarioImportCommand(), a.scenarioToolsCommand())
+	cmd.AddCommand(a.scenarioImportCommand(), a.scenarioToolsCommand(), rollouts.MutateCommand(&a.Terminal))
 	return cmd
 }
 

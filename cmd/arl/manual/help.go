@@ -128,7 +128,7 @@ var Placeholders = map[string]string{
 	"baseline": "FILE", "capabilities": "WORD,…", "case": "FILE", "class": "CLASS", "code": "CODE",
 	"before": "INDEX", "compromised-since": "INDEX", "confirm": "SOURCE", "corroborated": "INDEX,…", "crash": "EXECUTION",
 	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",
-	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "expect": "TYPE:VALUE:LABEL", "export": "DIR", "metrics": "FILE", "window": "WHEN", "format": "FORMAT", "from": "INDEX", "gates": "GATE,…",
+	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "expect": "TYPE:VALUE:LABEL", "export": "DIR", "metrics": "FILE", "mutation": "NAME,…", "window": "WHEN", "format": "FORMAT", "from": "INDEX", "gates": "GATE,…",
 	"home": "DIR", "host": "NAME", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
 	"instance": "NAME", "key": "FILE|URI", "keyid": "FINGERPRINT", "kind": "KIND,…", "last-known-good": "REF",
 	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "log": "KEY", "member": "EXECUTION,…", "monitor": "URL", "name": "NAME", "newest": "HEAD", "notify": "FILE", "publish": "LOCATION", "to": "LOCATION",
