@@ -101,6 +101,8 @@ ledger/disk ← ledger/engine ← ledger/dedup ← ledger
 ledger/bloom ← ledger/dedup
 ledger/engine ← ledger/tags ← ledger
 ledger/entry ← ledger/agreement ← ledger
+ledger/agreement ← ledger/cluster
+ledger/durable ← ledger/cluster
 verify ← ledger/export ← ledger
 ledger/durable ← ledger/export
 ledger/export ← ledger/publish ← cmd/arl/node
@@ -210,6 +212,7 @@ func TestArchitectureForeign(t *testing.T) {
 	only := map[string][]string{
 		"github.com/cockroachdb/pebble":   {"ledger", "ledger/anchor", "ledger/complete", "ledger/dedup", "ledger/disk", "ledger/engine", "ledger/tags"},
 		"github.com/labstack/echo":        {"api/server"},
+		"go.etcd.io/":                     {"ledger/cluster"},
 		"github.com/danielgtaylor/huma":   {"api/openapi"},
 		"github.com/sigstore":             {"ledger/keys"},
 		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/backups", "cmd/arl/incidents", "cmd/arl/rollouts"},
@@ -271,6 +274,18 @@ func TestArchitectureClosure(t *testing.T) {
 		t.Logf("%s: %d foreign packages: %s", p.name, len(foreign), strings.Join(foreign, " "))
 		if verifier && len(foreign) > verifierForeignMax {
 			t.Errorf("%s depends on %d foreign packages, want at most %d: %s", p.name, len(foreign), verifierForeignMax, strings.Join(foreign, " "))
+		}
+	}
+}
+
+// TestArchitectureWithoutEtcd asks the go command: who uses the verifiers, the client or the log
+// builds nothing of etcd.
+func TestArchitectureWithoutEtcd(t *testing.T) {
+	for _, name := range []string{"verify", "verify/bundle", "api/client", "api/client/agent", "ledger"} {
+		for _, dep := range dependencies(t, name) {
+			if strings.HasPrefix(dep, "go.etcd.io/") {
+				t.Errorf("%s depends on %s", name, dep)
+			}
 		}
 	}
 }

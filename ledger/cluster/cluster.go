@@ -1,0 +1,205 @@
+// Package cluster replicates the order of a log on etcd, which runs in the process of each node. It
+// implements [agreement.Sequencer].
+//
+// Safety rests on write transactions of etcd alone. A batch is stored only if the number before it is
+// the last one, and if the term of the proposer is the newest:
+//
+//	Propose:  If   Value(h) == seq-1  and  ModRevision(t) == term.ID  and  CreateRevision(b/seq) == 0
+//	          Then Put b/seq, Put h=seq      Else Get b/seq
+//	Begin:    If   ModRevision(t) == seen  and  Value(m) == incarnation
+//	          Then Put t=node, Get h         -> Term{revision, h}
+//	Confirm:  If   ModRevision(t) == term.ID Then Put n/node
+//
+// The value of h is compared so that a second attempt means the same as the first. The revision of t
+// is compared so that the next proposal of an old leader fails at once. Leases, locks and clocks
+// decide nothing. The leader of Raft begins a term, which is advice.
+//
+// etcd holds a tail of the log, and is never backed up. What every node has on its disk is removed.
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+
+	"recoveryledger/ledger/agreement"
+	"recoveryledger/ledger/durable"
+)
+
+// ErrWiped reports a node whose files of etcd are gone. It must not go on as the member that it was,
+// which may have voted: a member that votes twice makes two orders.
+var ErrWiped = errors.New("cluster: the files of etcd are gone")
+
+// Config says how a node of a cluster is opened. All fields but Logger are mandatory.
+type Config struct {
+	// Dir is where etcd keeps its files. It must not be restored from a backup, or copied.
+	Dir string
+	// Name names this node, and is one of Members.
+	Name string
+	// Members are the addresses at which the nodes reach one another: names to HOST:PORT.
+	// They are the same at every node, and stay.
+	Members map[string]string
+	// CertFile, KeyFile and CAFile are PEM files: the certificate of this node for its address,
+	// its key, and the CA that signed the certificates of all nodes, and no others. The
+	// certificate also names the address that the node calls the others from.
+	CertFile, KeyFile, CAFile string
+	// Origin is that of the log.
+	Origin string
+	// Incarnation is that of the cluster.
+	Incarnation agreement.Incarnation
+	// After is the number of the last batch that every node had when the cluster was made; 0: of
+	// a log without entries. It is the same at every node, and stays.
+	After uint64
+	// Fatal ends the process when etcd cannot go on. It must not return.
+	Fatal func(err error)
+	// Logger takes the messages of etcd. Nil: no messages.
+	Logger *slog.Logger
+}
+
+const (
+	electionTime  = time.Second            // without a heartbeat, until another node wants to lead
+	heartbeatTime = 100 * time.Millisecond // between two heartbeats of the leader
+	quota         = 4 << 30                // bytes of etcd's database
+	requestMax    = 2 << 20                // bytes of a request: a batch and its keys
+)
+
+// Node is a node of a cluster. It is an [agreement.Sequencer].
+type Node struct {
+	cfg    Config
+	etcd   *embed.Etcd
+	client *clientv3.Client
+	prefix string
+	trim   trimmer
+	closed chan struct{} // closed: what runs for the node ends
+	group  sync.WaitGroup
+}
+
+// Open starts the node. It does not wait for the other nodes. The error is [ErrWiped], or that of a
+// configuration that cannot be used.
+func Open(c *Config) (*Node, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: *c, prefix: prefixOf(c.Origin), trim: trimmer{}}
+	if n.cfg.Logger == nil {
+		n.cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := n.checkWiped(); err != nil {
+		return nil, err
+	}
+	server, err := embed.StartEtcd(n.embedded())
+	if err != nil {
+		return nil, fmt.Errorf("cluster: start etcd in %s: %w", c.Dir, err)
+	}
+	if err := durable.Write(n.note(), []byte(n.cfg.Name+"\n"), 0o600); err != nil {
+		server.Close()
+		return nil, err
+	}
+	n.etcd, n.client = server, v3client.New(server.Server)
+	n.closed = make(chan struct{})
+	n.group.Go(func() {
+		err := errors.New("it has stopped")
+		select {
+		case failed, open := <-server.Err():
+			if open {
+				err = failed
+			}
+		case <-server.Server.StopNotify():
+		case <-n.closed:
+		}
+		select {
+		case <-n.closed:
+		default:
+			n.cfg.Fatal(fmt.Errorf("cluster: etcd: %w", err))
+		}
+	})
+	return n, nil
+}
+
+func (c *Config) check() error {
+	switch address, ok := c.Members[c.Name]; {
+	case !ok || address == "":
+		return fmt.Errorf("cluster: node %q is none of the members %s", c.Name, strings.Join(slices.Sorted(maps.Keys(c.Members)), ", "))
+	case c.Dir == "" || c.CertFile == "" || c.KeyFile == "" || c.CAFile == "" || c.Origin == "" || c.Fatal == nil || c.Incarnation == agreement.Incarnation{}:
+		return errors.New("cluster: Dir, CertFile, KeyFile, CAFile, Origin, Incarnation and Fatal are required")
+	}
+	return nil
+}
+
+// prefixOf begins the keys of a log.
+func prefixOf(origin string) string {
+	sum := sha256.Sum256([]byte(origin))
+	return "/arl/1/" + hex.EncodeToString(sum[:16]) + "/"
+}
+
+// note is the file that says that etcd has been in Dir. It lies beside the directory.
+func (n *Node) note() string { return filepath.Clean(n.cfg.Dir) + ".started" }
+
+// checkWiped refuses to begin anew where etcd has been.
+func (n *Node) checkWiped() error {
+	_, noted := os.Stat(n.note())
+	_, there := os.Stat(filepath.Join(n.cfg.Dir, "member"))
+	if noted == nil && errors.Is(there, fs.ErrNotExist) {
+		return fmt.Errorf("%w: %s, though %s says that they were there: the node may have voted as a member of the cluster, so it must not begin again under its name",
+			ErrWiped, n.cfg.Dir, n.note())
+	}
+	return nil
+}
+
+// embedded returns the configuration of etcd.
+func (n *Node) embedded() *embed.Config {
+	c := embed.NewConfig()
+	c.Name, c.Dir = n.cfg.Name, n.cfg.Dir
+	own := peerURL(n.cfg.Members[n.cfg.Name])
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{own}, []url.URL{own}
+	c.ListenClientUrls, c.AdvertiseClientUrls, c.ListenClientHttpUrls = nil, nil, nil
+	var members []string
+	for name, address := range n.cfg.Members {
+		u := peerURL(address)
+		members = append(members, name+"="+u.String())
+	}
+	slices.Sort(members)
+	c.InitialCluster, c.ClusterState = strings.Join(members, ","), embed.ClusterStateFlagNew
+	c.InitialClusterToken = fmt.Sprintf("%x", n.cfg.Incarnation)
+	c.PeerTLSInfo.CertFile, c.PeerTLSInfo.KeyFile, c.PeerTLSInfo.TrustedCAFile = n.cfg.CertFile, n.cfg.KeyFile, n.cfg.CAFile
+	c.PeerTLSInfo.ClientCertAuth = true
+	c.TickMs, c.ElectionMs = uint(heartbeatTime.Milliseconds()), uint(electionTime.Milliseconds())
+	c.QuotaBackendBytes, c.MaxRequestBytes = quota, requestMax
+	c.SnapshotCount, c.SnapshotCatchUpEntries = 100, 50
+	c.CompactHashCheckTime = time.Minute
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapTo(n.cfg.Logger, n.cfg.Fatal))
+	return c
+}
+
+func peerURL(address string) url.URL { return url.URL{Scheme: "https", Host: address} }
+
+// Close ends the node.
+func (n *Node) Close() error {
+	close(n.closed)
+	err := n.client.Close()
+	n.etcd.Close()
+	n.group.Wait()
+	if errors.Is(err, context.Canceled) {
+		err = nil // the client has no connection, which its Close reports so
+	}
+	return err
+}
+
+// Leads reports whether this node leads Raft.
+func (n *Node) Leads() bool { return n.etcd.Server.Leader() == n.etcd.Server.MemberID() }

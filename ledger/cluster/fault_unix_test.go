@@ -1,0 +1,110 @@
+//go:build unix
+
+package cluster_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"recoveryledger/ledger"
+)
+
+// TestClusterKillLeader kills whichever node leads, twice. The others go on, the node comes back, and
+// nothing acknowledged is lost.
+func TestClusterKillLeader(t *testing.T) {
+	t.Parallel()
+	s, r := newSite(t, "a", "b", "c"), record{}
+	nodes := s.three()
+	for round := range 2 {
+		var leader *process
+		for i := range 5 {
+			leader = r.submit(t, fmt.Sprintf("before-%d-%d", round, i), nodes...)
+		}
+		leader.kill()
+		rest := others(nodes, leader)
+		for i := range 5 {
+			r.submit(t, fmt.Sprintf("after-%d-%d", round, i), rest...)
+		}
+		nodes = slices.Insert(rest, 0, s.start(leader.name))
+	}
+	r.check(t, nodes...)
+	s.end(nodes...)
+}
+
+// TestClusterPauseLeader stops the process that leads where it stands, and lets it go on when another
+// node leads. It takes nothing more, and follows.
+func TestClusterPauseLeader(t *testing.T) {
+	t.Parallel()
+	s, r := newSite(t, "a", "b", "c"), record{}
+	nodes := s.three()
+	leader := r.submit(t, "first", nodes...)
+	must(t, leader.cmd.Process.Signal(syscall.SIGSTOP))
+	rest := others(nodes, leader)
+	for i := range 5 {
+		r.submit(t, fmt.Sprint("meanwhile-", i), rest...)
+	}
+	must(t, leader.cmd.Process.Signal(syscall.SIGCONT))
+	r.submit(t, "woken", append([]*process{leader}, rest...)...)
+	r.check(t, nodes...)
+	s.end(nodes...)
+}
+
+// TestClusterNoMajority: one node of three registers nothing, and reads go on. When the others are
+// back, so is the order.
+func TestClusterNoMajority(t *testing.T) {
+	t.Parallel()
+	s, r := newSite(t, "a", "b", "c"), record{}
+	nodes := s.three()
+	r.submit(t, "first", nodes...)
+	r.check(t, nodes...)
+	nodes[1].kill()
+	nodes[2].kill()
+	if answer := nodes[0].ask("submit alone"); !strings.HasPrefix(answer, "no") {
+		t.Errorf("without a majority: %s", answer)
+	}
+	if answer := nodes[0].ask("at 0"); answer != "first" {
+		t.Errorf("a read without a majority: %s", answer)
+	}
+	nodes[1], nodes[2] = s.start("b"), s.start("c")
+	r.submit(t, "alone", nodes...)
+	r.check(t, nodes...)
+	s.end(nodes...)
+}
+
+// TestClusterRestoredEtcd puts older files of etcd back at all nodes. The node that is to lead finds
+// that the order has lost batches: it ends, before it signs anything.
+func TestClusterRestoredEtcd(t *testing.T) {
+	t.Parallel()
+	s, r := newSite(t, "a", "b", "c"), record{}
+	nodes := s.three()
+	r.submit(t, "first", nodes...)
+	r.check(t, nodes...)
+	s.end(nodes...)
+	s.copyDirs(".older", "")
+	nodes = s.three()
+	r.submit(t, "second", nodes...)
+	r.check(t, nodes...)
+	s.end(nodes...)
+	s.copyDirs("", ".older")
+	nodes = s.three()
+	var line string
+	select {
+	case line = <-nodes[0].lines:
+	case line = <-nodes[1].lines:
+	case line = <-nodes[2].lines:
+	}
+	if !strings.HasPrefix(line, "fatal") || !strings.Contains(line, "restored from an older copy") {
+		t.Errorf("%s", line)
+	}
+	for _, p := range nodes {
+		p.kill()
+		found, err := ledger.Check(t.Context(), s.config(p.name).Dir+".db", logConfig(), nil)
+		must(t, err)
+		if found.Head.Size != uint64(len(r)) {
+			t.Errorf("%s has %d entries", p.name, found.Head.Size)
+		}
+	}
+}
