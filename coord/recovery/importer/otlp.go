@@ -194,6 +194,9 @@ func (o *otlpReader) add(rec record, s ptrace.Span, service string, source *fore
 		wrong.Detail += fmt.Sprintf("; trace %s is not imported", id)
 		return wrong
 	}
+	if o.source.counts.NoInputs {
+		one.inputText = ""
+	}
 	t.spans = append(t.spans, one)
 	return nil
 }

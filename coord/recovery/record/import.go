@@ -137,7 +137,7 @@ func (im *Import) cases(format importer.Format, name string, file io.Reader) ite
 	if format == importer.ECT {
 		return importer.ImportTokens(name, counted, im.TokenKeys)
 	}
-	return importer.Import(format, name, counted)
+	return importer.ImportCounted(format, name, counted, &importer.Counts{NoInputs: true})
 }
 
 // add takes up the entries of a case that are not in the log yet.
