@@ -49,7 +49,7 @@ run: build ## start the ledger on DATA (./data) and LISTEN (127.0.0.1:8087)
 demo: build ## agents fail and are rolled back, as real processes on loopback
 	@bin/arl demo
 
-# One package more than there are processors: some tests wait for processes and lanes.
+# Two packages more than there are processors: some tests wait for processes, lanes and clocks.
 # Random tests begin at one seed, so that two runs of one commit do the same; make
 # chaos draws its own, and tries many more.
 test race: export RAPID_SEED ?= 1
@@ -57,7 +57,7 @@ test: export RAPID_CHECKS ?= 60
 chaos: export RAPID_CHECKS ?= 5000
 
 test: ## every test with its default budget; ends with a summary
-	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 15m $(TESTFLAGS) ./... ./.ci/testsummary
+	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 15m $(TESTFLAGS) ./... ./.ci/testsummary
 
 race: ## tests with their small budgets under the race detector
 	@CGO_ENABLED=1 $(TEST) -race -short -p 2 -timeout 45m $(TESTFLAGS) ./... ./.ci/testsummary

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"recoveryledger/cmd/arl/node"
+	"recoveryledger/testdata/program"
 )
 
 // clockKey is the environment variable with a file that says how far the wall clock of a ledger is off.
@@ -184,4 +185,10 @@ func scriptEnded(ts *testscript.TestScript, _ bool, args []string) {
 	if got := strconv.Itoa(exitCode(err)); got != args[0] {
 		ts.Fatalf("exit code %s, want %s\n%s", got, args[0], s.stderr.String())
 	}
+}
+
+// scriptNewer builds another program of the same tree.
+func scriptNewer(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Setenv("NEWER", ts.MkAbs("newer"))
+	ts.Check(program.Build(ts.Getenv("NEWER"), "newer"))
 }

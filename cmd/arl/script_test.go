@@ -67,6 +67,7 @@ func (t tidied) Run() int {
 //	serve [flags]         starts arl serve on the directory data, until it takes entries; sets URL, ORIGIN, GENESIS
 //	shutdown              ends it with SIGTERM and wants exit code 0
 //	crash                 ends it with SIGKILL
+//	newer                 builds arl as version "newer", and sets NEWER to its folder; a script that has it first in PATH runs it
 //	witness NAME          starts arl witness for the ledger, or again after unwitness; sets NAME to its line of a witness policy
 //	unwitness NAME        ends it with SIGKILL
 //	stranger DIR          serves the files of a directory by HTTP, as no ledger does, and sets URL
@@ -114,7 +115,7 @@ func TestScripts(t *testing.T) {
 			"stranger": scriptStranger, "serve": scriptServe, "shutdown": scriptShutdown, "crash": scriptCrash, "exits": scriptExits, "field": scriptField,
 			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip, "metric": scriptMetric,
 			"prometheus": scriptPrometheus, "alert": scriptAlert, "dashboards": scriptDashboards, "idle": scriptIdle, "sink": scriptSink,
-			"disk": scriptDisk, "ended": scriptEnded,
+			"newer": scriptNewer, "disk": scriptDisk, "ended": scriptEnded,
 		},
 		Condition: scriptCondition,
 	})
@@ -184,7 +185,11 @@ func scriptUnwitness(ts *testscript.TestScript, _ bool, args []string) {
 
 // start starts arl, and reads what it prints when it takes requests.
 func (s *scriptServer) start(ts *testscript.TestScript, printed any, args []string) {
-	s.process = exec.Command("arl", args...)
+	name := "arl"
+	if newer := ts.Getenv("NEWER"); newer != "" && strings.HasPrefix(ts.Getenv("PATH"), newer) {
+		name = filepath.Join(newer, name)
+	}
+	s.process = exec.Command(name, args...)
 	s.process.Dir = ts.MkAbs(".")
 	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), exit.PassphraseVariable + "=" + ts.Getenv(exit.PassphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "GORACE=" + ts.Getenv("GORACE"), clockKey + "=" + ts.Getenv(clockKey)}
 	s.stderr.Reset()

@@ -34,7 +34,7 @@ func Main(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // what is left is in the temporary directory
 	err = errors.Join(
-		build(filepath.Join(dir, "bin")),
+		Build(filepath.Join(dir, "bin"), ""),
 		os.Setenv("PATH", filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH")),
 		os.Setenv("TMPDIR", dir),
 		// A process that the race detector watches would sleep a second at its end.
@@ -45,9 +45,13 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// build puts arl into a folder that it makes.
-func build(dir string) (err error) {
+// Build puts arl into a folder that it makes. With a version it is another program of the same tree,
+// which says that version.
+func Build(dir, version string) (err error) {
 	shared, args := filepath.Join(Root(), "bin", "test"), []string{"build", "-o", "arl"}
+	if version != "" {
+		shared, args = shared+"-"+version, append(args, "-ldflags", "-X main.version="+version)
+	}
 	if raced {
 		shared, args = shared+"-race", append(args, "-race")
 	}
