@@ -1,6 +1,8 @@
 package api
 
 import (
+	"fmt"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/ledger/entry"
@@ -28,8 +30,51 @@ type Rules struct {
 // Recovery is the answer of POST /v1/recoveries: the decisions of the rules in force about one
 // recorded case.
 type Recovery struct {
-	Rules Rules          `json:"rules"`
-	Trace jsontext.Value `json:"trace" doc:"the trace in the form of arl recover; its bytes are canonical"`
+	Rules    Rules          `json:"rules"`
+	Trace    jsontext.Value `json:"trace" doc:"the trace in the form of arl recover; its bytes are canonical"`
+	Recorded Recorded       `json:"recorded"`
+}
+
+// Recorded says which cases of a request stand in the log as attempts.
+type Recorded struct {
+	Cases   uint64 `json:"cases" doc:"cases whose attempts are in the log"`
+	Entries uint64 `json:"entries" doc:"new entries"`
+	Known   uint64 `json:"known" doc:"entries that the log had: the same cases were recorded before"`
+	Reason  string `json:"reason,omitempty" doc:"why nothing was recorded, or nothing more" enum:"not-wanted,no-engine-key,engine-not-enrolled,quota,refused"`
+	Detail  string `json:"detail,omitempty" doc:"of refused: what the ledger said"`
+}
+
+// Reasons why a case is not recorded.
+const (
+	NotWanted   = "not-wanted"          // the request says record=false
+	NoEngineKey = "no-engine-key"       // the server has no key to sign with
+	NotEnrolled = "engine-not-enrolled" // its key is of no principal
+	OverQuota   = "quota"               // of callers without a certificate
+	Refused     = "refused"             // by the ledger
+)
+
+// RecoveryQuery asks for decisions.
+type RecoveryQuery struct {
+	Unrecorded bool // leave no entry
+}
+
+// Params implements [Query].
+func (q *RecoveryQuery) Params() []Param {
+	return []Param{{
+		Name: "record", In: "query", Doc: "whether the attempts become entries of the log", Schema: `{"type":"boolean","default":true}`, Example: false,
+		parse: func(text string) string {
+			if q.Unrecorded = text == "false"; !q.Unrecorded && text != "true" {
+				return fmt.Sprintf("%.40q is neither true nor false", text)
+			}
+			return ""
+		},
+		format: func() string {
+			if q.Unrecorded {
+				return "false"
+			}
+			return ""
+		},
+	}}
 }
 
 // RecoveryLine is a line of the answer to POST /v1/recoveries/batch: about one
@@ -51,6 +96,7 @@ type RecoveryEnd struct {
 	NoFailure     uint64      `json:"no_failure"`
 	Refused       uint64      `json:"refused" doc:"number of lines that could not be used"`
 	RunRoot       merkle.Hash `json:"run_root" doc:"RFC 6962 root over the traces; arl recover gives the same root for the same cases"`
+	Recorded      Recorded    `json:"recorded"`
 	Partial       string      `json:"partial,omitempty" doc:"why the rest of the request was not read" enum:"too-large,interrupted"`
 }
 

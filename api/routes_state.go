@@ -146,15 +146,18 @@ func recoveryRoutes() []Route {
 	failure := Schema{JSON: component("Case")}
 	return []Route{{
 		Name: "recover", Method: http.MethodPost, Path: PathRecoveries, Summary: "Decide what to do about the failures in a case",
-		Doc: "The rules of the policy in force decide. The recorded attempts of the case answer the decisions. Nothing is executed, and nothing is " +
-			"written to the log. The same case under the same rules gives the same answer.",
+		Doc: "The rules of the policy in force decide. The recorded attempts of the case answer the decisions. Nothing is executed. While a rollout " +
+			"is under way, the rules of the case's arm decide. An engine of the server records the attempts; `recorded` says whether, and else why not. " +
+			"The same case under the same rules gives the same answer, and is recorded once.",
+		Query:    asked[RecoveryQuery],
 		Takes:    []Content{{MediaJSON, failure, exampleCase}},
 		Answers:  withBody("the request arrived too slowly", ok("the decisions, step by step", of[Recovery]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.TooLarge, entry.NotReady},
 	}, {
 		Name: "recoverBatch", Method: http.MethodPost, Path: PathBatch, Summary: "Decide what to do about many cases, one a line",
 		Doc: "The server answers every line with one line, in order, while the client still sends: a trace, or the problem of the line. The last line " +
-			"is the summary. An answer without the summary is not whole.",
+			"is the summary. An answer without the summary is not whole. Attempts are recorded as those of one case.",
+		Query: asked[RecoveryQuery],
 		Takes: []Content{{MediaNDJSON, lines("one case a line", failure), "[" + exampleCase + "," + exampleHealthy + "]"}},
 		Answers: withBody("the first line arrived too slowly", Response{Status: http.StatusOK, Doc: "a line for each line of the request, then the summary",
 			Content: []Content{content(MediaNDJSON, lines("traces and problems, then the summary", of[RecoveryLine]()))}}),

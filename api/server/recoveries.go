@@ -18,10 +18,13 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
+	"recoveryledger/api/attempts"
+	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/ask"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -69,13 +72,43 @@ func refusedLine(err error) error {
 	return err
 }
 
-// recovery answers POST /v1/recoveries: the decisions about one case.
-func (r *rules) recovery(ctx context.Context, body []byte) (any, error) {
-	done, err := r.line(ctx, body)
-	if err != nil {
-		return nil, err
+// byArms returns the rules with those of the rollout that is under way. A request sees one state of
+// the log.
+func (s *Server) byArms(r *rules) *rules {
+	var fold rollout.Fold
+	s.coord.Read(func(state *coord.State) {
+		if state.Rollouts().Current() != nil {
+			fold = state.Rollouts().Clone()
+		}
+	})
+	if fold.Current() == nil {
+		return r
 	}
-	return api.Recovery{Rules: r.Rules, Trace: done.Encoded}, nil
+	own := *r
+	own.batch.Arms = func(id string) recovery.Arms { return fold.Of(r.batch.Policy, id) }
+	return &own
+}
+
+// recording begins to record the cases of a request.
+func (s *Server) recording(asked *request) *attempts.Batch {
+	tls := asked.c.Request().TLS
+	return s.cfg.Attempts.Begin(tls != nil && len(tls.VerifiedChains) > 0, !queryOf[api.RecoveryQuery](asked).Unrecorded)
+}
+
+// postRecovery is POST /v1/recoveries: the decisions about one case.
+func (s *Server) postRecovery(asked *request) error {
+	return s.byRules(api.MaxCase, func(r *rules, ctx context.Context, body []byte) (any, error) {
+		done, err := s.byArms(r).line(ctx, body)
+		if err != nil {
+			return nil, err
+		}
+		batch := s.recording(asked)
+		if err := batch.Add(ctx, done, r.Digest); err != nil {
+			return nil, err
+		}
+		recorded, err := batch.End(ctx)
+		return api.Recovery{Rules: r.Rules, Trace: done.Encoded, Recorded: recorded}, err
+	})(asked)
 }
 
 // decided answers POST /v1/decide: the action about one failure.
@@ -140,7 +173,7 @@ func (s *Server) postRecoveries(asked *request) error {
 	}
 	defer s.batches.give(clientOf(c), api.MaxCase)
 	b := &recoveryBatch{
-		server: s, c: c, rules: r, control: http.NewResponseController(c.Response()),
+		server: s, c: c, rules: s.byArms(r), attempts: s.recording(asked), control: http.NewResponseController(c.Response()),
 		in: bufio.NewReaderSize(c.Request().Body, api.MaxCase+len("\r\n")), seen: map[[16]byte]uint64{},
 	}
 	if b.tree, err = merkle.NewFrontier(0, nil); err != nil {
@@ -155,17 +188,18 @@ func (s *Server) postRecoveries(asked *request) error {
 
 // recoveryBatch is a batch under way.
 type recoveryBatch struct {
-	server  *Server
-	c       echo.Context
-	rules   *rules
-	control *http.ResponseController
-	in      *bufio.Reader
-	out     bytes.Buffer
-	tree    *merkle.Frontier
-	seen    map[[16]byte]uint64 // the line of each case
-	lines   uint64
-	size    int64
-	end     api.RecoveryEnd
+	server   *Server
+	c        echo.Context
+	rules    *rules
+	attempts *attempts.Batch
+	control  *http.ResponseController
+	in       *bufio.Reader
+	out      bytes.Buffer
+	tree     *merkle.Frontier
+	seen     map[[16]byte]uint64 // the line of each case
+	lines    uint64
+	size     int64
+	end      api.RecoveryEnd
 }
 
 // flushAt is the largest part of an answer, in bytes, that waits while more of the request is
@@ -251,6 +285,9 @@ func (b *recoveryBatch) answer(line []byte) error {
 	if err := b.tree.Append(done.Leaf, func(uint, uint64, merkle.Hash) {}); err != nil {
 		return err
 	}
+	if err := b.attempts.Add(b.c.Request().Context(), done, b.rules.Digest); err != nil {
+		return err
+	}
 	b.end.Cases++
 	switch done.Trace.Status {
 	case engine.AutoRecovered:
@@ -310,6 +347,9 @@ func (b *recoveryBatch) finish() error {
 		return err
 	}
 	b.end.RunRoot = head.Root
+	if b.end.Recorded, err = b.attempts.End(b.c.Request().Context()); err != nil {
+		return err
+	}
 	if err := b.write(&api.RecoveryLine{End: &b.end}); err != nil {
 		return err
 	}

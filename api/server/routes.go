@@ -58,7 +58,7 @@ func (s *Server) handlers(document []byte) map[string]handler {
 		"task":          tagged(s, s.getTask),
 		"lease":         s.postLease,
 		"leases":        s.postLeases,
-		"recover":       s.byRules(api.MaxCase, (*rules).recovery),
+		"recover":       s.postRecovery,
 		"decide":        s.byRules(api.MaxQuestion, (*rules).decided),
 		"recoverBatch":  s.postRecoveries,
 		"rollouts":      taggedAs(s, s.getRollouts, func(a api.Rollouts) any { a.Size = 0; return a }),

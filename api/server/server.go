@@ -31,6 +31,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"recoveryledger/api"
+	"recoveryledger/api/attempts"
 	"recoveryledger/api/metrics"
 	assemble "recoveryledger/coord/bundle"
 	"recoveryledger/coord/coordinator"
@@ -70,6 +71,8 @@ type Config struct {
 	// Evidence keeps objects with a valid signature and an id that is taken. Nil: the server
 	// only logs them.
 	Evidence *Evidence
+	// Attempts records what the server decides about cases. Nil: the server has no key for that.
+	Attempts *attempts.Recorder
 	// Logger takes refusals (info) and failures (error): the first of each sort from one
 	// client, and then a count every 10 minutes. At debug it takes all refusals, and requests.
 	// Nil: silence.

@@ -79,6 +79,10 @@ api ← coord/rollout
 coord/recovery/judge ← coord/rollout
 coord/recovery ← coord/rollout
 coord/rollout ← api/worker
+coord/recovery/engine ← api/attempts ← api/server
+ledger ← api/attempts
+api ← api/attempts
+coord/rollout ← api/server
 ledger/entry ← coord/recovery ← coord/recovery/scenario ← coord/recovery/engine ← api/server
 coord/recovery/judge ← coord/recovery/engine ← coord/recovery/record ← cmd/arl
 coord/recovery/engine ← coord/recovery/rehearse
@@ -89,6 +93,8 @@ verify ← coord/recovery/record
 coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/importer/tried ← coord/recovery/importer
 coord/recovery/scenario ← coord/recovery/live ← cmd/arl
+coord/recovery/scenario ← coord/recovery/program ← coord/recovery/engine
+ledger/process ← coord/recovery/program
 ledger/entry ← ledger/keys ← cmd/arl/demo
 ledger/redact ← api/worker
 ledger/durable ← api/worker

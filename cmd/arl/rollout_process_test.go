@@ -3,7 +3,10 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +19,7 @@ import (
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
 )
 
 // crashRule has a rule in front of the default policy that says what follows the first failure
@@ -203,6 +207,33 @@ func TestRunObeysRollout(t *testing.T) {
 	check(armed("late", true), func(holder entry.Principal) []decision {
 		return []decision{{holder, "", baseline, "fail_reassign:decided"}, {router, "", baseline, "fail_reassign:decided"}}
 	})
+	m.arl("log", "audit")
+	m.stop()
+}
+
+// TestServeRecordsRecoveries: a served ledger signs attempts by the key of an engine that is enrolled,
+// within its quota.
+func TestServeRecordsRecoveries(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "engine.key")
+	_, err := keys.Generate(file, keys.Ed25519, nil)
+	m := newMachine(t, "--engine-key", file, "--engine-quota", "2")
+	m.must(err)
+	m.start()
+	m.arl("agent", "enrol", "--principal", "engine-1", "--key", file, "--roles", "engine", "--domain", "engine")
+	const one = `{"v":1,"id":"one","agent":"desk","steps":[{"id":"s","effect":"none","outcome":"failed","failure":{"raw":{"http_status":529}}}]}`
+	for _, want := range []string{`"cases":1,"entries":1,"known":0`, `"cases":1,"entries":0,"known":1`, `"reason":"quota"`} {
+		response, err := http.Post(m.url+"/v1/recoveries", api.MediaJSON, strings.NewReader(one))
+		m.must(err)
+		body, err := io.ReadAll(response.Body)
+		m.must(errors.Join(err, response.Body.Close()))
+		if response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s %s, want %s", response.Status, body, want)
+		}
+	}
+	if all := entriesOf[entry.Attempt](m, entry.KindAttempt, "--agent", "desk"); len(all) != 1 || all[0].Iss != "engine-1" || all[0].Case != "one" {
+		t.Errorf("%+v", all)
+	}
 	m.arl("log", "audit")
 	m.stop()
 }

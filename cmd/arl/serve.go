@@ -49,6 +49,7 @@ type serveOptions struct {
 	keys                                 node.KeyURIs
 	publishing                           node.Publishing
 	lastWord                             node.LastWord
+	engine                               node.Engine
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -72,6 +73,7 @@ func (a *app) serveCommand() *cobra.Command {
 	o.notifying.Register(flags)
 	o.keys.Register(flags)
 	o.publishing.Register(flags)
+	o.engine.Register(flags)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8087", "address to listen on")
 	flags.StringVar(&o.policy, "policy", "", "policy file for the genesis of a new ledger (default: arl policy show --default)")
 	flags.StringVar(&o.origin, "origin", "", "name of a new ledger, in every tree head (default: made up, unique)")
@@ -160,6 +162,9 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	config.Origin, config.VerifierKeys, config.Log, config.Index, config.Replica, config.TLS = n.Origin, n.Keys[0].VerifierKeys[:], n.Log, n.Index, n.Replica, e.tls
 	config.COSE, config.Logger, config.Version, config.Rate, config.Connections = n.COSE, n.Logger, version, o.rate, connections()
 	config.Hosts = o.hosts
+	if err := o.engine.Begin(n, config); err != nil {
+		return err
+	}
 	if o.traces {
 		exporter, err := otlptracehttp.New(ctx)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/program"
 )
 
 // strategyOptions are the flags that name the programs of the policy's strategies.
@@ -51,7 +51,7 @@ func (a *app) registeredIn(path string, p *recovery.Policy) ([]recovery.Recovery
 	if err != nil {
 		return nil, err
 	}
-	all, err := engine.DecodeStrategies(path, document, p, filepath.Dir(path))
+	all, err := program.DecodeStrategies(path, document, p, filepath.Dir(path))
 	return all, exit.With(exit.Config, err)
 }
 

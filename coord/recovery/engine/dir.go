@@ -20,6 +20,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/program"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
@@ -84,7 +85,7 @@ func (s *Snapshot) recorded() bool {
 func (s *Snapshot) registered() []recovery.RecoveryStrategy {
 	all := make([]recovery.RecoveryStrategy, 0, len(s.Strategies))
 	for _, name := range slices.Sorted(maps.Keys(s.Strategies)) {
-		all = append(all, &Command{Argv: s.Strategies[name], Is: recovery.About{Name: name}})
+		all = append(all, &program.Command{Argv: s.Strategies[name], Is: recovery.About{Name: name}})
 	}
 	return all
 }

@@ -1,74 +1,14 @@
 package engine
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
-	"syscall"
-	"time"
-
-	"github.com/go-json-experiment/json"
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
-	"recoveryledger/ledger/process"
 )
-
-// Command is a strategy that is a program: a case as JSON on its standard input,
-// an action as JSON on its standard output. It is started anew for every
-// question, without a shell.
-type Command struct {
-	Argv []string
-	// Is describes the strategy, and has the time limit of an answer.
-	Is recovery.About
-}
-
-// About implements [recovery.RecoveryStrategy].
-func (c *Command) About() recovery.About { return c.Is }
-
-// Recover implements [recovery.RecoveryStrategy].
-func (c *Command) Recover(ctx context.Context, of recovery.Case) (recovery.Action, error) {
-	limit := time.Duration(cmp.Or(c.Is.TimeoutMS, recovery.AnswerMS)) * time.Millisecond
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	question, err := json.Marshal(of, json.Deterministic(true))
-	if err != nil {
-		return recovery.Action{}, fmt.Errorf("engine: encode question: %w", err)
-	}
-	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
-	stderr := process.Head{Limit: scenario.TextMax}
-	cmd.Stdin, cmd.Stderr, cmd.WaitDelay = bytes.NewReader(append(question, '\n')), &stderr, process.Grace
-	answer, err := process.Run(cmd, answerMax)
-	if cmd.Process != nil {
-		process.End(cmd, syscall.SIGKILL) // the run does not wait for processes that the program left behind
-	}
-	switch {
-	case errors.Is(err, process.ErrOutput):
-		return recovery.Action{}, fmt.Errorf("engine: strategy %s: %w", c.Argv[0], err)
-	case ctx.Err() != nil:
-		return recovery.Action{}, fmt.Errorf("engine: strategy %s: no answer within %v: %w", c.Argv[0], limit, ctx.Err())
-	case err != nil && !errors.Is(err, exec.ErrWaitDelay):
-		return recovery.Action{}, fmt.Errorf("engine: strategy %s: %w: %s", c.Argv[0], err, stderr.Text)
-	}
-	return decodeAnswer(answer)
-}
-
-// decodeAnswer reads an action, and nothing else.
-func decodeAnswer(text []byte) (recovery.Action, error) {
-	var a recovery.Action
-	wrong := scenario.Document{What: "an action", Help: "docs/recovery.md describes it"}.DecodeJSON(text, &a)
-	if wrong == nil {
-		wrong = scenario.CheckAction(&a)
-	}
-	if wrong != nil {
-		return recovery.Action{}, fmt.Errorf("engine: the answer of the strategy is not an action: %w", wrong)
-	}
-	return a, nil
-}
 
 // decide returns the next action. The policy decides, or a strategy or its record chooses within
 // the policy. The strategy is that of the whole run, or the strategy that the policy's rule names.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/program"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -151,7 +152,7 @@ func TestExternalCommand(t *testing.T) {
 		{`sleep 100`, "no answer within 1s"},
 		{`yes`, "past 65536 bytes"},
 	} {
-		command := &Command{Argv: []string{"sh", "-c", test.script}, Is: recovery.About{TimeoutMS: 1000}}
+		command := &program.Command{Argv: []string{"sh", "-c", test.script}, Is: recovery.About{TimeoutMS: 1000}}
 		a, err := command.Recover(t.Context(), q)
 		switch {
 		case test.want == "" && (err != nil || a != recovery.Action{Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Reason: "told"}):
@@ -160,7 +161,7 @@ func TestExternalCommand(t *testing.T) {
 			t.Errorf("%s: %v, want %q", test.script, err, test.want)
 		}
 	}
-	if _, err := (&Command{Argv: []string{filepath.Join(t.TempDir(), "missing")}}).Recover(t.Context(), q); err == nil {
+	if _, err := (&program.Command{Argv: []string{filepath.Join(t.TempDir(), "missing")}}).Recover(t.Context(), q); err == nil {
 		t.Error("a program that is not there answers")
 	}
 }
@@ -171,7 +172,7 @@ func FuzzDecodeAnswer(f *testing.F) {
 	f.Add([]byte(`{"strategy":"wait","wait_ms":1.5}`))
 	schema := schemaOf(f, "action")
 	f.Fuzz(func(t *testing.T, text []byte) {
-		a, err := decodeAnswer(text)
+		a, err := program.DecodeAnswer(text)
 		if err == nil && scenario.CheckAction(&a) != nil {
 			t.Fatalf("%+v", a)
 		}

@@ -25,8 +25,4 @@ const (
 	// names between two of them.
 	sweepMax = 1000
 	flipsMax = 100
-	// answerMax is the size limit of an external strategy's answer, in bytes.
-	answerMax = 64 << 10
-	// strategiesBytesMax is the size in bytes of a file of strategies.
-	strategiesBytesMax = 64 << 10
 )

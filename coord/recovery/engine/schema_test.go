@@ -9,6 +9,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/program"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/schematest"
@@ -50,7 +51,7 @@ var strategyAnswers = map[string]bool{
 func TestSchemaOfActions(t *testing.T) {
 	schema := schemaOf(t, "action")
 	for text, want := range strategyAnswers {
-		_, err := decodeAnswer([]byte(text))
+		_, err := program.DecodeAnswer([]byte(text))
 		if (err == nil) != want || schemaTakes(schema, []byte(text)) != want {
 			t.Errorf("%s: decoded with %v, the schema takes it: %v", text, err, !want)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/program"
 	"recoveryledger/ledger/entry"
 )
 
@@ -38,7 +39,7 @@ func (s *Setup) ChooseBy(argv []string) error {
 		return ErrNamesStrategies
 	}
 	s.Strategy = argv
-	s.External = &Command{Argv: argv, Is: recovery.About{Name: recovery.RuleExternal, Capabilities: recovery.Strategies()}}
+	s.External = &program.Command{Argv: argv, Is: recovery.About{Name: recovery.RuleExternal, Capabilities: recovery.Strategies()}}
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/program"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/process"
@@ -56,7 +57,7 @@ func TestStrategyByConfigurationAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			p := triagePolicy(t)
-			all, err := DecodeStrategies("strategies.yaml", []byte("triage: [./triage, now]\n"), p, where)
+			all, err := program.DecodeStrategies("strategies.yaml", []byte("triage: [./triage, now]\n"), p, where)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +119,7 @@ func TestMissingStrategyIsNoPass(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	triage := []recovery.RecoveryStrategy{&Command{Argv: []string{"sh", "-c", `echo '{"strategy":"retry"}'`}, Is: p.Strategies()[0]}}
+	triage := []recovery.RecoveryStrategy{&program.Command{Argv: []string{"sh", "-c", `echo '{"strategy":"retry"}'`}, Is: p.Strategies()[0]}}
 	failing := func(class, code string) string {
 		return fmt.Sprintf(`{"v":1,"id":%q,"agent":"x","steps":[{"id":"s","effect":"none","outcome":"failed","cost_micro_usd":1,"latency_ms":1,`+
 			`"failure":{"class":%q,"code":%q},"attempts":[{"strategy":"retry","outcome":"ok","cost_micro_usd":1,"latency_ms":1}]}]}`+"\n", class, class, code)
@@ -185,7 +186,7 @@ func TestAnswerThatStandsForNone(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Policy = policy
-		r.Strategies = []recovery.RecoveryStrategy{&Command{Argv: []string{"echo", fmt.Sprintf(`{"strategy":"escalate","reason":%q}`, reason)}, Is: about}}
+		r.Strategies = []recovery.RecoveryStrategy{&program.Command{Argv: []string{"echo", fmt.Sprintf(`{"strategy":"escalate","reason":%q}`, reason)}, Is: about}}
 		if _, err := r.Do(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func TestProgramIsBesideItsFile(t *testing.T) {
 	if err := os.WriteFile("triage", []byte("#!/bin/sh\necho '{\"strategy\":\"retry\"}'\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	all, err := DecodeStrategies("strategies.yaml", []byte("triage: [./triage]\n"), triagePolicy(t), ".")
+	all, err := program.DecodeStrategies("strategies.yaml", []byte("triage: [./triage]\n"), triagePolicy(t), ".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,10 +235,10 @@ func TestDecodeStrategiesRefuses(t *testing.T) {
 		{"triage: [sh, \xff]\n", "not UTF-8"},
 		{"", "is no list of strategies"},
 		{"- triage\n", "holds an array and not an object"},
-		{"triage: [sh]\n#" + strings.Repeat("x", strategiesBytesMax-14), ""},
-		{"triage: [sh]\n#" + strings.Repeat("x", strategiesBytesMax-13), "has more than 65536 bytes"},
+		{"triage: [sh]\n#" + strings.Repeat("x", program.StrategiesMax-14), ""},
+		{"triage: [sh]\n#" + strings.Repeat("x", program.StrategiesMax-13), "has more than 65536 bytes"},
 	} {
-		all, err := DecodeStrategies("s.yaml", []byte(c.doc), p, t.TempDir())
+		all, err := program.DecodeStrategies("s.yaml", []byte(c.doc), p, t.TempDir())
 		wrong, typed := errors.AsType[*scenario.Error](err)
 		switch {
 		case c.want == "" && (err != nil || len(all) != 1):
@@ -261,9 +262,9 @@ func FuzzDecodeStrategies(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		all, err := DecodeStrategies("s.yaml", doc, p, ".")
+		all, err := program.DecodeStrategies("s.yaml", doc, p, ".")
 		for _, s := range all {
-			if c, ok := s.(*Command); err != nil || !ok || c.Is.Name != "triage" || len(c.Argv) == 0 {
+			if c, ok := s.(*program.Command); err != nil || !ok || c.Is.Name != "triage" || len(c.Argv) == 0 {
 				t.Fatalf("%+v, %v", s, err)
 			}
 		}

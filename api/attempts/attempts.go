@@ -1,0 +1,215 @@
+// Package attempts records what a server decides about cases: attempt entries by an engine of the
+// server's own. The routes that decide need no signature of their callers, so that a [Recorder]
+// bounds what callers without a certificate may have written.
+package attempts
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+
+	"recoveryledger/api"
+	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/entry"
+)
+
+// Workflow is the workflow of the entries.
+const Workflow entry.WorkflowID = "recoveries"
+
+// Config says who signs, where entries go, and how many cases are recorded.
+type Config struct {
+	// Submit registers entries. It is that of a ledger.
+	Submit func(ctx context.Context, entries ...*entry.Entry) (*ledger.Answer, error)
+	// Origin is the name of the ledger.
+	Origin string
+	// Sign signs with the key of the engine. Owner returns whose key it is by now; false: it is
+	// enrolled for no principal.
+	Sign  func(*entry.Entry) error
+	Owner func() (entry.Principal, bool)
+	// Hourly is the number of cases an hour that are recorded for all callers without a certificate
+	// together. 0: none.
+	Hourly int64
+	// Now is the clock; nil: [time.Now].
+	Now func() time.Time
+}
+
+// Recorder records cases. Use it concurrently.
+type Recorder struct {
+	Config
+
+	mu    sync.Mutex
+	since time.Time // when the hour began
+	taken int64     // in it
+}
+
+// New returns a recorder.
+func New(c Config) *Recorder {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Recorder{Config: c}
+}
+
+// take takes a case from the quota of callers without a certificate.
+func (r *Recorder) take() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.Now(); now.Sub(r.since) >= time.Hour {
+		r.since, r.taken = now, 0
+	}
+	if r.taken >= r.Hourly {
+		return false
+	}
+	r.taken++
+	return true
+}
+
+// Batch is the cases of one request.
+type Batch struct {
+	recorder *Recorder
+	engine   entry.Principal
+	known    bool // the caller has a certificate
+	said     api.Recorded
+	open     []entry.Joint
+	where    map[joined]int // in open
+	cases    int            // in open, without those of shadows
+}
+
+// joined is what cases of one entry have in common.
+type joined struct {
+	agent  entry.Principal
+	policy entry.Digest
+	arm    entry.Arm
+}
+
+// Begin returns the batch of a request. known says that the caller has proven who it is. A nil
+// recorder has no key, and records nothing.
+func (r *Recorder) Begin(known, wanted bool) *Batch {
+	b := &Batch{recorder: r, known: known}
+	switch {
+	case !wanted:
+		b.said.Reason = api.NotWanted
+	case r == nil:
+		b.said.Reason = api.NoEngineKey
+	default:
+		var enrolled bool
+		if b.engine, enrolled = r.Owner(); !enrolled {
+			b.said.Reason = api.NotEnrolled
+		}
+	}
+	return b
+}
+
+// batchMax is how many cases are registered at a time. Their entries follow from the request alone, so
+// that the same request makes the same entries.
+const batchMax = 256
+
+// Add records a case that policy decided where no arm did. It may write the case later.
+func (b *Batch) Add(ctx context.Context, done *engine.Result, policy entry.Digest) error {
+	if b.said.Reason != "" {
+		return nil
+	}
+	if !b.known && !b.recorder.take() {
+		b.said.Reason = api.OverQuota
+		return nil
+	}
+	a, err := engine.AttemptOf("", policy, &done.Recovery, done.Encoded)
+	if err != nil {
+		return err
+	}
+	b.join(a)
+	if beside := engine.ShadowOf(&done.Recovery); beside != nil {
+		b.join(beside)
+	}
+	if b.cases++; b.cases < batchMax {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+func (b *Batch) join(a *entry.Attempt) {
+	if a.Agent == "" {
+		a.Agent = b.engine
+	}
+	of := joined{a.Agent, a.Policy, a.Arm}
+	if at, ok := b.where[of]; ok && b.open[at].Join(a) {
+		return
+	}
+	if b.where == nil {
+		b.where = map[joined]int{}
+	}
+	b.where[of] = len(b.open)
+	b.open = append(b.open, entry.Joint{Attempt: a})
+}
+
+// flush registers the cases that wait. A refusal of the ledger ends the recording of the request. An id
+// that is taken is the same cases again, since ids derive from the content.
+func (b *Batch) flush(ctx context.Context) error {
+	open, cases := b.open, uint64(b.cases)
+	b.open, b.where, b.cases = nil, nil, 0
+	entries := make([]*entry.Entry, len(open))
+	for i := range open {
+		var err error
+		if entries[i], err = b.recorder.seal(open[i].Attempt, b.engine); err != nil {
+			return err
+		}
+	}
+	for len(entries) > 0 {
+		answer, err := b.recorder.Submit(ctx, entries...)
+		if refusal, refused := errors.AsType[*entry.Refusal](err); refused { // nothing can be taken now
+			answer, err = &ledger.Answer{Refused: refusal}, nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, at := range answer.Registered {
+			if at.Duplicate {
+				b.said.Known++
+			} else {
+				b.said.Entries++
+			}
+		}
+		entries = entries[len(answer.Registered):]
+		switch {
+		case answer.Refused == nil:
+		case answer.Refused.Problem == entry.IDConflict:
+			b.said.Known++
+			entries = entries[1:]
+		default:
+			b.said.Reason, b.said.Detail = api.Refused, answer.Refused.Error()
+			return nil
+		}
+	}
+	b.said.Cases += cases
+	return nil
+}
+
+// seal makes the entry. Its id is made of its content.
+func (r *Recorder) seal(a *entry.Attempt, engine entry.Principal) (*entry.Entry, error) {
+	const version = 8 // RFC 9562: made as its maker likes
+	content, err := json.Marshal(a, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	a.Header = entry.Header{V: 1, JTI: uuid.NewHash(sha256.New(), uuid.Nil, content, version).String(), Iss: engine, Aud: r.Origin, Iat: r.Now().Unix(), Wid: Workflow}
+	e, err := entry.New(a)
+	if err == nil {
+		err = r.Sign(e)
+	}
+	return e, err
+}
+
+// End registers the rest, and returns what is recorded.
+func (b *Batch) End(ctx context.Context) (api.Recorded, error) {
+	var err error
+	if len(b.open) > 0 {
+		err = b.flush(ctx)
+	}
+	return b.said, err
+}

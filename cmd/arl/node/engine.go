@@ -1,0 +1,41 @@
+package node
+
+import (
+	"github.com/spf13/pflag"
+
+	"recoveryledger/api/attempts"
+	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+)
+
+// Engine is the engine that records what the server decides about cases.
+type Engine struct {
+	key    string
+	hourly int64
+}
+
+// Register adds the flags.
+func (e *Engine) Register(flags *pflag.FlagSet) {
+	flags.StringVar(&e.key, "engine-key", "", "key file, enrolled as an engine, that signs the attempts of POST /v1/recoveries (default: nothing is recorded)")
+	flags.Int64Var(&e.hourly, "engine-quota", 0, "cases an hour that are recorded for clients without a certificate, all together")
+}
+
+// Begin has the server record.
+func (e *Engine) Begin(n *Node, config *server.Config) error {
+	switch {
+	case e.hourly < 0:
+		return exit.Usagef("--engine-quota %d: want 0 or more", e.hourly)
+	case e.key == "":
+		return nil
+	}
+	signer, err := keys.Load(e.key, n.passphrase)
+	if err != nil {
+		return exit.KeyFile(err)
+	}
+	id := signer.Public().KeyID()
+	config.Attempts = attempts.New(attempts.Config{Submit: n.Log.Submit, Origin: n.Origin, Sign: signer.Sign, Hourly: e.hourly,
+		Owner: func() (entry.Principal, bool) { return n.Replica.View().Chain.Owner(id) }})
+	return nil
+}
