@@ -123,7 +123,11 @@ func TestServerStreamFaults(t *testing.T) {
 			t.Parallel()
 			f := newFar(t, c.get)
 			if c.want != "" {
-				_ = f.life.client.Wait() // the session ends
+				select {
+				case <-ended(f.life.client):
+				case <-time.After(time.Minute):
+					t.Fatal("the session goes on")
+				}
 				f.life.end()
 				if !f.wasTold(c.want) {
 					t.Errorf("told %v", f.told)
