@@ -261,3 +261,26 @@ func TestFailureMatrixNamesRunbooks(t *testing.T) {
 		t.Errorf("people act in %d rows", rows)
 	}
 }
+
+// TestEveryAlertIsDrilled wants a drill that makes each alert fire by its fault, and has it end.
+func TestEveryAlertIsDrilled(t *testing.T) {
+	scripts, err := filepath.Glob(filepath.Join(root, "testdata", "scripts", "drill_*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{} // by what a line of a drill waits for
+	for _, path := range scripts {
+		content, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`(?m)^\[prometheus\] alert (\w+ (?:fires|over))$`).FindAllStringSubmatch(string(content), -1) {
+			seen[match[1]]++
+		}
+	}
+	for _, r := range alertRules(t) {
+		if r.Alert != "" && (seen[r.Alert+" fires"] == 0 || seen[r.Alert+" over"] == 0) {
+			t.Errorf("no drill has %s fire and end", r.Alert)
+		}
+	}
+}
