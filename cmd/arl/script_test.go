@@ -89,7 +89,7 @@ func (t tidied) Run() int {
 //	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
 //
 // SCENARIO is the path of testdata/tool_chain_failures.ndjson, POLICY that of
-// the default policy, DRAFT that of the worked example of the Internet-Draft.
+// the default policy, GATE that of the recipe of docs/rollout.md, DRAFT that of the worked example of the Internet-Draft.
 //
 // With go test -short those of racedScripts run.
 func TestScripts(t *testing.T) {
@@ -106,6 +106,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("DRAFT", filepath.Join(filepath.Dir(scenario), "..", "docs", "draft", "example"))
 			env.Setenv("POLICY", filepath.Join(filepath.Dir(scenario), "..", "coord", "recovery", "default.yaml"))
+			env.Setenv("GATE", filepath.Join(filepath.Dir(scenario), "recipes", "gate.sh"))
 			env.Values[serverKey{}] = new(scriptServer)
 			env.Values[idleKey{}], env.Values[sinkKey{}] = new([]net.Conn), new(sink)
 			env.Values[witnessesKey{}] = map[string]*scriptServer{}

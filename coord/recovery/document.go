@@ -21,13 +21,15 @@ func Schema() []byte { return []byte(schemaText) }
 
 // document is the rules as they are written.
 type document struct {
-	Limits     Limits     `json:"limits"`
-	Models     []Model    `json:"models,omitzero"`
-	Strategies []About    `json:"strategies,omitzero"`
-	Patterns   []Pattern  `json:"patterns,omitzero"`
-	Guards     []guardDoc `json:"guards,omitzero"`
-	Rules      []ruleDoc  `json:"rules"`
-	Thresholds Thresholds `json:"thresholds"`
+	Limits     Limits    `json:"limits"`
+	Models     []Model   `json:"models,omitzero"`
+	Strategies []About   `json:"strategies,omitzero"`
+	Patterns   []Pattern `json:"patterns,omitzero"`
+	// Variants has the digest of the prompt of variants, and of the first attempt.
+	Variants   map[string]entry.Digest `json:"variants,omitzero"`
+	Guards     []guardDoc              `json:"guards,omitzero"`
+	Rules      []ruleDoc               `json:"rules"`
+	Thresholds Thresholds              `json:"thresholds"`
 }
 
 // Limits are hard caps of one case.

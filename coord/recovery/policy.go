@@ -148,6 +148,10 @@ func (p *Policy) Limits() Limits { return p.doc.Limits }
 // Models returns the chain that fallback_model goes down.
 func (p *Policy) Models() []Model { return slices.Clone(p.doc.Models) }
 
+// Prompts returns the digest of the prompt of each variant that the policy names one of. The name
+// first is that of first attempts. A prompt that changes makes another policy, with another digest.
+func (p *Policy) Prompts() map[string]entry.Digest { return maps.Clone(p.doc.Variants) }
+
 // Thresholds returns the gates that a run must pass to be promoted.
 func (p *Policy) Thresholds() Thresholds {
 	t := p.doc.Thresholds

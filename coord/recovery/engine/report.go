@@ -138,12 +138,13 @@ type Slice struct {
 
 // Strategy counts the actions of a strategy, and their results.
 type Strategy struct {
-	Strategy    string `json:"strategy"`
-	Variant     string `json:"variant,omitzero"`
-	Times       int64  `json:"times"`
-	OK          int64  `json:"ok"`
-	Decided     int64  `json:"decided"` // decided, and not yet carried out
-	NotObserved int64  `json:"not_observed"`
+	Strategy     string       `json:"strategy"`
+	Variant      string       `json:"variant,omitzero"`
+	PromptDigest entry.Digest `json:"prompt_digest,omitzero"` // of the variant, as the policy names it
+	Times        int64        `json:"times"`
+	OK           int64        `json:"ok"`
+	Decided      int64        `json:"decided"` // decided, and not yet carried out
+	NotObserved  int64        `json:"not_observed"`
 }
 
 // Reason counts why cases escalated.

@@ -9,6 +9,7 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
@@ -16,6 +17,7 @@ import (
 // the same traces give the same report.
 type Tally struct {
 	thresholds recovery.Thresholds
+	prompts    map[string]entry.Digest // of variants
 	frontier   *merkle.Frontier
 	all        group
 	classes    map[scenario.Label]*group
@@ -49,7 +51,7 @@ type group struct {
 func NewTally(p *recovery.Policy) (*Tally, error) {
 	frontier, err := merkle.NewFrontier(0, nil)
 	t := &Tally{
-		thresholds: p.Thresholds(), frontier: frontier, classes: map[scenario.Label]*group{}, slices: map[string]*group{},
+		thresholds: p.Thresholds(), prompts: p.Prompts(), frontier: frontier, classes: map[scenario.Label]*group{}, slices: map[string]*group{},
 		strategies: map[strategyKey]*Strategy{}, reasons: map[string]int64{}, near: map[Near]*NearLimit{},
 		all: group{latency: latencies{}},
 	}
@@ -122,7 +124,7 @@ func (t *Tally) rung(trace *Trace, i int) {
 	key := strategyKey{r.Strategy, r.Variant}
 	s := t.strategies[key]
 	if s == nil {
-		s = &Strategy{Strategy: r.Strategy, Variant: r.Variant}
+		s = &Strategy{Strategy: r.Strategy, Variant: r.Variant, PromptDigest: t.prompts[r.Variant]}
 		t.strategies[key] = s
 	}
 	s.Times++
