@@ -283,16 +283,14 @@ func (l *Log) conclude(p *pending, next *Batch, batch []*submission) ([]*submiss
 }
 
 // revert takes back a batch that was overtaken. No reader has seen anything of it. The filter may
-// keep its keys.
+// keep its keys, and the cache a tile that it completed: readers ask for a full tile only when a
+// batch that stands has completed it, which replaces the tile in the cache.
 func (l *Log) revert(p *pending, batch []*submission) {
 	o, v := &l.order, l.view.Load()
 	l.must(p.store.Close())
 	for _, e := range p.entries {
 		key := dedup.Key(e)
 		o.recent.Remove(&key)
-	}
-	for _, full := range p.tiles {
-		l.tiles.Remove(full)
 	}
 	var err error
 	o.frontier, err = merkle.NewFrontier(v.head.Size, l.nodes(v))

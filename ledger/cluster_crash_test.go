@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
 )
@@ -125,4 +126,29 @@ func TestClusterCrashes(t *testing.T) {
 			t.Errorf("seed %d: nothing was acknowledged", seed)
 		}
 	}
+}
+
+// TestClusterKeptIsOnDisk takes the power from a node just when it has told the cluster what it keeps,
+// with everything lost that was not synced. The disk has what was told, and what the anchor names.
+func TestClusterKeptIsOnDisk(t *testing.T) {
+	s := newShared(t)
+	a := s.join("a", vfs.NewCrashableMem(), nil)
+	a.lead()
+	a.registered(batchOf(t, 5), 0, false)
+	a.until("it keeps the batch", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.kept["a"] == 1
+	})
+	left := a.disk.CrashClone(vfs.CrashCloneCfg{RNG: newRNG(0)})
+	a.Halt()
+	must(t, a.Close())
+	cfg := *a.cfg
+	cfg.FS = left
+	log, err := ledger.Open("log", reverting(&cfg))
+	must(t, err)
+	if log.Size() != 5 {
+		t.Errorf("the disk has %d entries", log.Size())
+	}
+	must(t, log.Close())
 }

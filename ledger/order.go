@@ -230,9 +230,8 @@ type pending struct {
 	took    time.Duration  // for the sync
 	index   []indexKey
 	tagged  tags.Postings
-	keys    []Key         // that sign the tree head
-	records []byte        // of the entries, for the other nodes of a cluster
-	tiles   []merkle.Tile // that it completes
+	keys    []Key  // that sign the tree head
+	records []byte // of the entries, for the other nodes of a cluster
 }
 
 // commit orders the submissions, makes the admitted entries durable under a new signed tree head,
@@ -393,7 +392,6 @@ func (l *Log) place(p *pending, level uint, index uint64, h merkle.Hash) {
 		full := merkle.Tile{Level: t.Level - 1, Index: below.index, Width: merkle.TileWidth}
 		l.must(p.store.Set(tileKey(full), below.Bytes(full.Width), nil))
 		l.tiles.Add(full, below.TileNodes)
-		p.tiles = append(p.tiles, full)
 		*below = edgeTile{below.index + 1, new(merkle.TileNodes)}
 	}
 	*o.edge[t.Level].At(height, i) = h
