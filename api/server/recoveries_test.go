@@ -41,15 +41,15 @@ func (n *node) recovered(a *answer) api.Recovery {
 }
 
 // recoveryLines decodes the answer to a batch.
-func recoveryLines(t *testing.T, a *answer) []api.RecoveryLine {
-	t.Helper()
+func recoveryLines(tb testing.TB, a *answer) []api.RecoveryLine {
+	tb.Helper()
 	if a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != api.MediaNDJSON {
-		t.Fatalf("%s %s: %s", a.Status, a.Header.Get("Content-Type"), a.body)
+		tb.Fatalf("%s %s: %s", a.Status, a.Header.Get("Content-Type"), a.body)
 	}
 	var all []api.RecoveryLine
 	for line := range bytes.Lines(a.body) {
 		var l api.RecoveryLine
-		must(t, json.Unmarshal(line, &l, json.RejectUnknownMembers(true)))
+		must(tb, json.Unmarshal(line, &l, json.RejectUnknownMembers(true)))
 		all = append(all, l)
 	}
 	return all

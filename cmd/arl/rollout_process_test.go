@@ -207,6 +207,11 @@ func TestRunObeysRollout(t *testing.T) {
 	check(armed("late", true), func(holder entry.Principal) []decision {
 		return []decision{{holder, "", baseline, "fail_reassign:decided"}, {router, "", baseline, "fail_reassign:decided"}}
 	})
+	public := filepath.Join(t.TempDir(), "public")
+	m.arl("log", "export", public)
+	if found := arms(t, public); found[entry.ArmControl] != 4 || found[entry.ArmShadow] != 2 || found[entry.ArmCanary] != 1 || found[""] != 2 {
+		t.Errorf("the export has attempts of %v", found)
+	}
 	m.arl("log", "audit")
 	m.stop()
 }
