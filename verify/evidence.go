@@ -1,8 +1,11 @@
 package verify
 
 import (
+	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -92,11 +95,28 @@ func (e Equivocation) String() string {
 
 func (m *Material) addEvidence(value jsontext.Value) error {
 	var e Evidence
-	if err := json.Unmarshal(value, &e, json.RejectUnknownMembers(true)); err != nil {
+	if err := json.Unmarshal(value, &e, json.RejectUnknownMembers(true), json.WithUnmarshalers(oneSpelling)); err != nil {
 		return Malformed("evidence", "%v", err)
 	}
 	return m.AddEvidence(e)
 }
+
+// oneSpelling reads bytes in the one spelling of their base64. By itself the JSON package takes
+// padding bits that are set.
+var oneSpelling = json.UnmarshalFromFunc(func(d *jsontext.Decoder, data *[]byte) error {
+	if d.PeekKind() != '"' {
+		return errors.ErrUnsupported
+	}
+	var text string
+	err := json.UnmarshalDecode(d, &text)
+	if err == nil {
+		*data, err = base64.StdEncoding.Strict().DecodeString(text)
+	}
+	if err == nil && strings.ContainsAny(text, "\r\n") {
+		err = errors.New("base64 with line ends")
+	}
+	return err
+})
 
 // AddEvidence takes evidence apart. Its parts are material as any other, except for the statements
 // of its maker. After an error, a [*FormatError], nothing is added.

@@ -149,6 +149,9 @@ func (m *evidenceMaker) forks(t *testing.T) {
 	m.text("cut", "half a document", `{"evidence":"fork","detail":"","newer":"`)
 	m.put("entry", "an entry that the rules forbid: the whole log shows that, and a document shows the entry",
 		&verify.Evidence{Kind: verify.EvidenceEntry, Problem: entry.StateConflict, Receipts: l.All()[:9]})
+	padded, err := jsonv2.Marshal(&verify.Evidence{Kind: verify.EvidenceEntry, Problem: entry.StateConflict, Receipts: l.All()[:9]})
+	must(t, err)
+	m.text("entry-padding-bits", "a leaf whose base64 has padding bits that are set", strings.Replace(string(padded), `Q=="`, `R=="`, 1))
 	m.put("entry-without-receipt", "no receipt", &verify.Evidence{Kind: verify.EvidenceEntry, Problem: entry.StateConflict})
 }
 

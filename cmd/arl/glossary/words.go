@@ -313,6 +313,7 @@ func reportWords() []Explanation {
 			sense("baseline_missing", "No class and no slice of the baseline report may be missing, apart from those that the policy names."),
 			sense("baseline_cost", "A case may cost no more than in the baseline report, beyond the tolerance of the policy."),
 			sense("baseline_latency", "The 95th percentile of the time may be no longer than in the baseline report, beyond the tolerance of the policy."),
+			sense("calibration_error_max", "The confidences of attempts may differ from what came of the attempts by at most this share, in the mean."),
 			sense("strategies", "No ladder may decide in place of a strategy that is not registered."),
 		),
 		sortOf("mode of a run",
