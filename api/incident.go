@@ -54,8 +54,8 @@ func (i *Incident) Unacknowledged() bool {
 	return i.Silence && i.Acknowledged == 0 || i.Lapsed != nil && i.Lapsed.Acknowledged == 0
 }
 
-// Matches reports whether a query asks for an incident of this workflow and state. Its other members
-// choose the incidents to look at.
+// Matches reports whether a query asks for an incident of this workflow and state. Its other
+// members choose the incidents to look at.
 func (i *Incident) Matches(q *IncidentQuery) bool {
 	switch {
 	case q.Workflow != "" && i.Wid != q.Workflow:

@@ -205,8 +205,8 @@ func (q *IncidentQuery) Params() []Param {
 	}
 }
 
-// EscalationQuery says which of the tasks and incidents that wait for people are asked for. The zero
-// value is all of them.
+// EscalationQuery says which of the tasks and incidents that wait for people are asked for. The
+// zero value is all of them.
 type EscalationQuery struct {
 	Before uint64 // only those whose first entry is below this index; 0: all
 	Limit  int    // elements a page; 0: as many as the server likes

@@ -10,11 +10,11 @@ import (
 )
 
 // Next returns the entries that the coordinator should write now (INC-1), from the state alone:
-// decisions, outcomes that no agent reported, records, and the abort of a rollout. Each lacks jti, iss and iat. wake is
-// the instant, in Unix milliseconds, at which more entries may be due; math.MaxInt64 says that
-// none is due before the log grows. All entries rest on the same state, so each is admissible by
-// itself. After the ledger admits the first entry, others may be inadmissible. [State.Route]
-// returns the entries of tasks.
+// decisions, outcomes that no agent reported, records, and the abort of a rollout. Each lacks jti,
+// iss and iat. wake is the instant, in Unix milliseconds, at which more entries may be due;
+// math.MaxInt64 says that none is due before the log grows. All entries rest on the same state, so
+// each is admissible by itself. After the ledger admits the first entry, others may be
+// inadmissible. [State.Route] returns the entries of tasks.
 func (s *State) Next(now int64) (todo []entry.Body, wake int64) {
 	n := next{State: s, now: now, wake: math.MaxInt64, amended: map[uint32]bool{}}
 	for _, number := range s.openIncidents() {

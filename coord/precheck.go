@@ -7,11 +7,11 @@ import (
 )
 
 // Precheck checks the rules that need no order, against a committed chain of the log of that
-// origin: REG-3 to REG-5, and a policy by [sound.Policy]. It marks an entry whose signature is good,
-// so that [State.Admit] need not check the signature again. Else Precheck refuses only what the
-// order would refuse too, with the same answer. It leaves an unknown key to the order, because the
-// entry that enrols the key may be on its way. It leaves the rights of the signer of a policy or an
-// agent entry to the order too, because a policy may be on its way.
+// origin: REG-3 to REG-5, and a policy by [sound.Policy]. It marks an entry whose signature is
+// good, so that [State.Admit] need not check the signature again. Else Precheck refuses only what
+// the order would refuse too, with the same answer. It leaves an unknown key to the order, because
+// the entry that enrols the key may be on its way. It leaves the rights of the signer of a policy
+// or an agent entry to the order too, because a policy may be on its way.
 func Precheck(chain *verify.Chain, origin string, check SignatureCheck, e *entry.Entry) error {
 	if err := precheckSigned(chain, origin, check, e); err != nil {
 		return err

@@ -222,8 +222,8 @@ func TestRolloutRefused(t *testing.T) {
 	}
 }
 
-// TestRolloutDecides: the arm of a case follows from salt and id, a greater share takes no case back,
-// a shadow and an abort leave every case to the baseline.
+// TestRolloutDecides: the arm of a case follows from salt and id, a greater share takes no case
+// back, a shadow and an abort leave every case to the baseline.
 func TestRolloutDecides(t *testing.T) {
 	w := newWorld(t)
 	withRules(w)
@@ -273,8 +273,8 @@ func (w *world) armed(id string, arm entry.Arm, status string) *entry.Attempt {
 	return a
 }
 
-// TestRolloutGateFalls: a canary that recovers less is aborted by the coordinator's first entry after
-// the evidence; the state is restored and audited meanwhile.
+// TestRolloutGateFalls: a canary that recovers less is aborted by the coordinator's first entry
+// after the evidence; the state is restored and audited meanwhile.
 func TestRolloutGateFalls(t *testing.T) {
 	w := newWorld(t)
 	withRules(w)

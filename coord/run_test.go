@@ -30,7 +30,8 @@ func (w *world) outside(iss, agent entry.Principal) *entry.Attempt {
 	return &entry.Attempt{Header: w.header(iss), Agent: agent, AttemptCase: entry.AttemptCase{Case: "1", Rungs: []entry.Rung{}, Status: entry.StatusPassedOn}}
 }
 
-// TestAttemptsOutsideOfRuns has an agent write of itself, and an engine and a coordinator of others.
+// TestAttemptsOutsideOfRuns has an agent write of itself, and an engine and a coordinator of
+// others.
 func TestAttemptsOutsideOfRuns(t *testing.T) {
 	w := newWorld(t)
 	for _, iss := range []entry.Principal{"a", "r", "k"} {

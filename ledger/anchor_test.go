@@ -202,8 +202,8 @@ func TestADatabaseOfAnotherLedgerOrVersionIsRefused(t *testing.T) {
 	}
 }
 
-// TestADatabaseOfANewerEngine refuses what a newer version of the storage engine wrote, and does not
-// call it damage: nothing is to be restored. Nothing in the directory changes.
+// TestADatabaseOfANewerEngine refuses what a newer version of the storage engine wrote, and does
+// not call it damage: nothing is to be restored. Nothing in the directory changes.
 func TestADatabaseOfANewerEngine(t *testing.T) {
 	disk := logOf(t, 3)
 	format, was, err := atomicfs.LocateMarker(disk, "log", "format-version")

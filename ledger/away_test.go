@@ -134,8 +134,8 @@ func TestEndWhileAKeyIsAway(t *testing.T) {
 	}
 }
 
-// TestASlowKeyMakesLargeCommits wants submitters to share the signatures of a slow key: many at a time
-// take a few signatures, and reads take none.
+// TestASlowKeyMakesLargeCommits wants submitters to share the signatures of a slow key: many at a
+// time take a few signatures, and reads take none.
 func TestASlowKeyMakesLargeCommits(t *testing.T) {
 	cfg, key := withAwayKey(t, vfs.NewMem())
 	r := start(t, "log", cfg)

@@ -180,8 +180,8 @@ func (o *order) leads() bool { return o.term.ID != 0 && o.last.Seq >= o.term.Aft
 
 // commitAgreed registers the submissions in as many batches as they need.
 //
-// A crash before the agreement loses the batch, unless it was offered: then the other nodes have it,
-// and so does this node when it starts again. No submitter has an answer. After the agreement a
+// A crash before the agreement loses the batch, unless it was offered: then the other nodes have
+// it, and so does this node when it starts again. No submitter has an answer. After the agreement a
 // majority has the batch, and a submitter that asks again gets its receipt.
 func (l *Log) commitAgreed(batch []*submission) {
 	for len(batch) > 0 && !l.order.lost {
@@ -231,8 +231,8 @@ func (l *Log) commitNext(batch []*submission) (rest []*submission) {
 	return batch[whole:]
 }
 
-// agree offers the batch until its fate is known. Meanwhile it prepares the index, and after a while
-// it turns new submissions away.
+// agree offers the batch until its fate is known. Meanwhile it prepares the index, and after a
+// while it turns new submissions away.
 func (l *Log) agree(p *pending, next *Batch) error {
 	o, c := &l.order, l.cfg.Cluster
 	offered := agreement.Batch{Incarnation: c.Incarnation, Seq: next.Seq, Previous: o.last.Head(), Head: next.Head(), At: next.At, Records: p.records}

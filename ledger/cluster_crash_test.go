@@ -128,8 +128,9 @@ func TestClusterCrashes(t *testing.T) {
 	}
 }
 
-// TestClusterKeptIsOnDisk takes the power from a node just when it has told the cluster what it keeps,
-// with everything lost that was not synced. The disk has what was told, and what the anchor names.
+// TestClusterKeptIsOnDisk takes the power from a node just when it has told the cluster what it
+// keeps, with everything lost that was not synced. The disk has what was told, and what the anchor
+// names.
 func TestClusterKeptIsOnDisk(t *testing.T) {
 	s := newShared(t)
 	a := s.join("a", vfs.NewCrashableMem(), nil)

@@ -127,8 +127,8 @@ func TestClusterPausedLeader(t *testing.T) {
 	}
 }
 
-// TestClusterLostAnswers: a batch stands, and its leader learns nothing of it for a while; or it was
-// cut off before the order had it. The same bytes are offered again, and stand once.
+// TestClusterLostAnswers: a batch stands, and its leader learns nothing of it for a while; or it
+// was cut off before the order had it. The same bytes are offered again, and stand once.
 func TestClusterLostAnswers(t *testing.T) {
 	s, a, b, c := three(t)
 	for n, where := range []string{"before", "after", "after, and it is overtaken then"} {
@@ -199,8 +199,8 @@ func TestClusterOvertakenBetweenBatches(t *testing.T) {
 	}
 }
 
-// TestClusterNoMajority: nothing is agreed on. Who waits may give up, new entries are refused after a
-// while, and what is registered is still answered. When the majority is back, so is the order.
+// TestClusterNoMajority: nothing is agreed on. Who waits may give up, new entries are refused after
+// a while, and what is registered is still answered. When the majority is back, so is the order.
 func TestClusterNoMajority(t *testing.T) {
 	s, a, b, c := three(t)
 	known := batchOf(t, 1)

@@ -54,7 +54,8 @@ var (
 	ErrStopped = errors.New("ledger: stopped")
 	// ErrCorrupt reports stored bytes that cannot be read, or contradict the signed tree head.
 	ErrCorrupt = engine.ErrCorrupt
-	// ErrMissing reports an entry that was acknowledged and is not in the database. It is ErrCorrupt.
+	// ErrMissing reports an entry that was acknowledged and is not in the database. It is
+	// ErrCorrupt.
 	ErrMissing = fmt.Errorf("%w: missing", ErrCorrupt)
 	// ErrRolledBack reports a database that is older than its anchor.
 	ErrRolledBack = errors.New("ledger: the database is older than its anchor")
@@ -172,7 +173,8 @@ type Config struct {
 	// when Run ends. 0: 65,536. Fewer make a start after a crash faster and
 	// registration slower.
 	SnapshotEvery uint64
-	// Reserve is the free space in bytes below which entries are refused (insufficient-storage). 0: 256 MiB.
+	// Reserve is the free space in bytes below which entries are refused (insufficient-storage). 0:
+	// 256 MiB.
 	Reserve uint64
 	// Cluster makes the log one node of a cluster. Nil: the log orders by itself.
 	Cluster *Cluster

@@ -26,8 +26,8 @@ func (l *Log) SnapshotLag() uint64 {
 func (l *Log) Waiting() int { return len(l.in) }
 
 // Ready returns nil if entries are taken now. Otherwise it is [ErrStopped], or the [*entry.Refusal]
-// that a new entry would get: not-ready or insufficient-storage. While Run reads and checks the dedup
-// keys, the log is not ready, and new entries wait.
+// that a new entry would get: not-ready or insufficient-storage. While Run reads and checks the
+// dedup keys, the log is not ready, and new entries wait.
 func (l *Log) Ready() error {
 	if over(l.closing) {
 		return ErrStopped

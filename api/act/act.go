@@ -306,10 +306,10 @@ func (l *Log) Seal(bodies []entry.Body, by Signer) ([]*entry.Entry, error) {
 // ErrChanged reports that a draft became another one while its key signed.
 var ErrChanged = errors.New("what this does has changed while the key signed: the signature is thrown away, and nothing was sent")
 
-// SealAside is [Log.Seal] of what draft returns, for a log that goes on while the key signs: a key in
-// a KMS signs slowly. read calls its function with the log as it stands, which does not change
-// meanwhile. draft is called before the signature and once more after it. If the payloads are not the
-// same then, SealAside returns [ErrChanged] or the error of draft, and no entry.
+// SealAside is [Log.Seal] of what draft returns, for a log that goes on while the key signs: a key
+// in a KMS signs slowly. read calls its function with the log as it stands, which does not change
+// meanwhile. draft is called before the signature and once more after it. If the payloads are not
+// the same then, SealAside returns [ErrChanged] or the error of draft, and no entry.
 func SealAside(read func(func(*Log) error) error, by Signer, draft func(*Log) (*Draft, error)) (sealed []*entry.Entry, err error) {
 	var fixed *Fixed // by the first draft
 	payloads := func(l *Log) (list []*entry.Entry, err error) {

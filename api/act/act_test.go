@@ -154,8 +154,8 @@ func TestAnotherPlanIsNotSigned(t *testing.T) {
 }
 
 // TestSealAside signs while the log goes on: it is read before and after the signature, and not
-// while the key signs. What the log grows by changes no byte of the payload; if it changes the plan,
-// or if the draft becomes another one, no entry comes of it.
+// while the key signs. What the log grows by changes no byte of the payload; if it changes the
+// plan, or if the draft becomes another one, no entry comes of it.
 func TestSealAside(t *testing.T) {
 	l := foldlog.New(t)
 	id, end := l.InFlight("a", "pay")

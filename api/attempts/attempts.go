@@ -106,8 +106,8 @@ func (r *Recorder) Begin(known, wanted bool) *Batch {
 	return b
 }
 
-// batchMax is how many cases are registered at a time. Their entries follow from the request alone, so
-// that the same request makes the same entries.
+// batchMax is how many cases are registered at a time. Their entries follow from the request alone,
+// so that the same request makes the same entries.
 const batchMax = 256
 
 // Add records a case that policy decided where no arm did. It may write the case later.
@@ -148,8 +148,8 @@ func (b *Batch) join(a *entry.Attempt) {
 	b.open = append(b.open, entry.Joint{Attempt: a})
 }
 
-// flush registers the cases that wait. A refusal of the ledger ends the recording of the request. An id
-// that is taken is the same cases again, since ids derive from the content.
+// flush registers the cases that wait. A refusal of the ledger ends the recording of the request.
+// An id that is taken is the same cases again, since ids derive from the content.
 func (b *Batch) flush(ctx context.Context) error {
 	open, cases := b.open, uint64(b.cases)
 	b.open, b.where, b.cases = nil, nil, 0

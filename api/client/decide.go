@@ -11,9 +11,9 @@ import (
 )
 
 // Decide asks what to do about the failure with which a history ends. The question and the decision
-// are JSON in the form of package ask in coord/recovery. The rules are those of the policy in force.
-// The answer is the word of the server. The same question under the policy that Rules names gets
-// the same decision, which package ask derives again. A refused question is an [*api.Problem].
+// are JSON in the form of package ask in coord/recovery. The rules are those of the policy in
+// force. The answer is the word of the server. The same question under the policy that Rules names
+// gets the same decision, which package ask derives again. A refused question is an [*api.Problem].
 func (c *Client) Decide(ctx context.Context, question []byte) (*api.Decided, error) {
 	got, err := c.do(ctx, call{method: http.MethodPost, path: api.PathDecide, mediaType: api.MediaJSON, body: question, limit: maxValue})
 	if err != nil {

@@ -34,8 +34,8 @@ func (c *Client) contradicted(ctx context.Context, older, newer verify.SignedHea
 	return malformed("a false proof that the log of size %d continues that of size %d: %v", newer.Size, older.Size, cause)
 }
 
-// newestContradicts compares the newest head at the node, which a receipt carries, with the accepted
-// one. It returns nil if the two may be of one log.
+// newestContradicts compares the newest head at the node, which a receipt carries, with the
+// accepted one. It returns nil if the two may be of one log.
 func (c *Client) newestContradicts(ctx context.Context) error {
 	receipt, err := c.fetchReceipt(ctx, 0)
 	if err != nil {

@@ -140,9 +140,10 @@ func (c *Client) nodes(ctx context.Context, size uint64) merkle.NodeReader {
 	}
 }
 
-// Consistency returns the proof that the log of an older signed head is a prefix of the log of
-// a newer head, both under the pinned root. If the node gives a false proof, the error is a
-// [*verify.ForkError] where the ledger's own signatures convict it, and otherwise an [ErrMalformed].
+// Consistency returns the proof that the log of an older signed head is a prefix of the log of a
+// newer head, both under the pinned root. If the node gives a false proof, the error is a
+// [*verify.ForkError] where the ledger's own signatures convict it, and otherwise an
+// [ErrMalformed].
 func (c *Client) Consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error) {
 	proof := verify.ConsistencyProof{Older: older, Newer: newer}
 	a, err := c.Root().Head([]byte(older))

@@ -60,8 +60,8 @@ func (w *forgetful) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// TestLaggingReplicaIsNoFork: every call succeeds that one of the two nodes can answer, no answer is
-// from a log before the accepted one, and nothing is a fork.
+// TestLaggingReplicaIsNoFork: every call succeeds that one of the two nodes can answer, no answer
+// is from a log before the accepted one, and nothing is a fork.
 // Draft: HTTP-2.
 func TestLaggingReplicaIsNoFork(t *testing.T) {
 	p := newPair(t)

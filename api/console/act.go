@@ -152,8 +152,8 @@ func (k *Console) known(state *coord.State, at Standing) *act.Log {
 	return &act.Log{Origin: k.cfg.Origin, State: state, Now: at.Now, Rules: &k.rules}
 }
 
-// showAct is GET /incidents/{id}/act/{verb} or /tasks/{task}/act/{verb}: the form. What stands in the query is filled
-// in.
+// showAct is GET /incidents/{id}/act/{verb} or /tasks/{task}/act/{verb}: the form. What stands in
+// the query is filled in.
 func (k *Console) showAct(q *http.Request) (*page, error) {
 	body, err := k.prepare(q, q.URL.Query())
 	if err != nil {
@@ -238,9 +238,9 @@ func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
 	return k.fillKeys(body, l, signers, by)
 }
 
-// fillKeys shows which keys may sign the draft. Where the form names no key, the first one that may is
-// chosen, of a principal that has not answered the proposal if there is one: a second answer of a
-// principal takes the place of its first, and brings a quorum no nearer.
+// fillKeys shows which keys may sign the draft. Where the form names no key, the first one that may
+// is chosen, of a principal that has not answered the proposal if there is one: a second answer of
+// a principal takes the place of its first, and brings a quorum no nearer.
 func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signer) error {
 	chosen := body.Form.KeyID != ""
 	for _, s := range signers {
@@ -278,8 +278,8 @@ func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signe
 	return err
 }
 
-// answer says which answer to the proposal a principal has given, in a draft of an answer; empty: none
-// that counts.
+// answer says which answer to the proposal a principal has given, in a draft of an answer; empty:
+// none that counts.
 func (body *actPage) answer(p entry.Principal) string {
 	if body.Incident == nil || body.Incident.Proposal == nil || body.Verb != act.Approve && body.Verb != act.Refuse {
 		return ""

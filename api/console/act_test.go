@@ -229,9 +229,9 @@ func TestNothingElseIsSigned(t *testing.T) {
 	}
 }
 
-// TestExactPayload shows what will be signed: the entry in the log has these bytes, with the reason in
-// its place, whatever the log grew by meanwhile. A field that changes the payload, another key and an
-// old page sign nothing.
+// TestExactPayload shows what will be signed: the entry in the log has these bytes, with the reason
+// in its place, whatever the log grew by meanwhile. A field that changes the payload, another key
+// and an old page sign nothing.
 func TestExactPayload(t *testing.T) {
 	l := foldlog.New(t)
 	l.Enrol("q", entry.RoleApprover)
@@ -316,8 +316,8 @@ func TestWhoMay(t *testing.T) {
 	}
 }
 
-// TestWhoHasAnswered chooses the key of a person who has not answered, and says of the others what they
-// have answered.
+// TestWhoHasAnswered chooses the key of a person who has not answered, and says of the others what
+// they have answered.
 func TestWhoHasAnswered(t *testing.T) {
 	l := foldlog.New(t)
 	l.Enrol("q", entry.RoleApprover)

@@ -13,8 +13,8 @@ import (
 	"recoveryledger/testdata/webpage"
 )
 
-// TestAgents shows what an agent has to undo and holds, with the commands that prove it, and what is
-// left of its signals: in the list, and on its own page.
+// TestAgents shows what an agent has to undo and holds, with the commands that prove it, and what
+// is left of its signals: in the list, and on its own page.
 func TestAgents(t *testing.T) {
 	l := foldlog.New(t)
 	id := chain(l)

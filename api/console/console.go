@@ -60,14 +60,14 @@ type Config struct {
 	Signing Signing
 	// Room has further pages; nil: there are none.
 	Room Room
-	// Examine tells what arl doctor finds about the place where the pages are made: this machine, or
-	// the ledger. It ends with its context. Nil: there is nothing to examine.
+	// Examine tells what arl doctor finds about the place where the pages are made: this machine,
+	// or the ledger. It ends with its context. Nil: there is nothing to examine.
 	Examine func(ctx context.Context, tell func(words.Finding))
-	// Metrics is where the ledger tells its metrics: a path beside the pages, or a URL that a person
-	// opens. Empty: it does not run.
+	// Metrics is where the ledger tells its metrics: a path beside the pages, or a URL that a
+	// person opens. Empty: it does not run.
 	Metrics string
-	// Lease asks the ledger for the lease of a task: no entry tells it. The lease is nil if no agent
-	// holds the task. Lease nil: nobody is there to ask.
+	// Lease asks the ledger for the lease of a task: no entry tells it. The lease is nil if no
+	// agent holds the task. Lease nil: nobody is there to ask.
 	Lease func(ctx context.Context, task entry.Ref) (*api.Lease, error)
 	// Commands asks the ledger for the commands of an agent: no entry tells when a bundle was sent.
 	// Nil: nobody is there to ask.

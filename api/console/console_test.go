@@ -253,8 +253,8 @@ func TestFollows(t *testing.T) {
 	}
 }
 
-// TestLimits shows what a plan uses of what is allowed, proposed and in force alike: putting the plan in
-// force counts nothing twice.
+// TestLimits shows what a plan uses of what is allowed, proposed and in force alike: putting the
+// plan in force counts nothing twice.
 func TestLimits(t *testing.T) {
 	l := foldlog.New(t)
 	id := chain(l)

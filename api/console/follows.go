@@ -32,8 +32,8 @@ func (k *Console) consistent(state *coord.State, at Standing) *consistency {
 	return &consistency{*k.cfg.Accepted, path}
 }
 
-// candidates returns the indexes of the entries behind an entry that may follow from it: those about
-// its incident, those that were built on its execution, and the end of that execution.
+// candidates returns the indexes of the entries behind an entry that may follow from it: those
+// about its incident, those that were built on its execution, and the end of that execution.
 func candidates(state *coord.State, e *entry.Registered, now int64) (indexes []uint64) {
 	for _, id := range incidentsOf(state, e, now) {
 		indexes = append(indexes, state.IncidentEntries(id)...)

@@ -46,8 +46,8 @@ func quick(t *testing.T, what string, goal time.Duration, do func()) {
 	}
 }
 
-// TestPagesOfALongLog holds every page to its goal, 0.3 s. The large budget has the log of the goal,
-// 10^5 entries.
+// TestPagesOfALongLog holds every page to its goal, 0.3 s. The large budget has the log of the
+// goal, 10^5 entries.
 func TestPagesOfALongLog(t *testing.T) {
 	l := foldlog.New(t)
 	id := chain(l)
@@ -71,8 +71,8 @@ func TestPagesOfALongLog(t *testing.T) {
 	}
 }
 
-// TestManyStreams has 50 browsers listen to one log: each is told of a new entry, and pages are served
-// beside. The tabs of one browser share a stream.
+// TestManyStreams has 50 browsers listen to one log: each is told of a new entry, and pages are
+// served beside. The tabs of one browser share a stream.
 func TestManyStreams(t *testing.T) {
 	l := foldlog.New(t)
 	chain(l)

@@ -127,8 +127,8 @@ func hostilePayloads(t *testing.T, kind entry.Kind) map[string]string {
 // placeholder stands in a payload where a text is to be.
 const placeholder = "placeholder of a text"
 
-// eachText puts the placeholder into each string of a tree, and beside the members of each object, and
-// calls add with its place.
+// eachText puts the placeholder into each string of a tree, and beside the members of each object,
+// and calls add with its place.
 func eachText(node any, path string, add func(field string)) {
 	visit := func(child any, name string, set func(any)) {
 		if _, is := child.(string); is {
@@ -153,8 +153,8 @@ func eachText(node any, path string, add func(field string)) {
 	}
 }
 
-// longest returns the entry whose text is the longest that the rules of its kind let in; nil: they let
-// in none.
+// longest returns the entry whose text is the longest that the rules of its kind let in; nil: they
+// let in none.
 func longest(kind entry.Kind, payload string) *entry.Entry {
 	for _, more := range []int{40_000, 900, 300, 0} {
 		text, err := jsontext.AppendQuote(nil, hostile+strings.Repeat("w", more))

@@ -12,8 +12,8 @@ import (
 	"recoveryledger/testdata/webpage"
 )
 
-// TestSuperseded shows a proposal that another one has replaced: it stays in the timeline, and only the
-// newer one is open for answers.
+// TestSuperseded shows a proposal that another one has replaced: it stays in the timeline, and only
+// the newer one is open for answers.
 func TestSuperseded(t *testing.T) {
 	l := foldlog.New(t)
 	l.Enrol("d", entry.RoleAgent)
@@ -39,8 +39,8 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-// TestLeaveOut shows the plan that a decision would have without a signal, and the command that shows
-// the same. A signal that no decision rests on cannot be left out.
+// TestLeaveOut shows the plan that a decision would have without a signal, and the command that
+// shows the same. A signal that no decision rests on cannot be left out.
 func TestLeaveOut(t *testing.T) {
 	l := foldlog.New(t)
 	l.Do("a", "make", entry.EffectNone)

@@ -35,8 +35,8 @@ func membersOf(n int) (list []api.PlanMember) {
 	return list
 }
 
-// TestConcernBound counts plans until the bound on members is reached, and the concern of no further
-// incident.
+// TestConcernBound counts plans until the bound on members is reached, and the concern of no
+// further incident.
 func TestConcernBound(t *testing.T) {
 	l := foldlog.New(t)
 	l.Do("a", "make", entry.EffectNone)

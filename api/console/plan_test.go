@@ -106,7 +106,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// TestHandsOver names the agents whose members depend on an agent's, and counts what cannot be undone.
+// TestHandsOver names the agents whose members depend on an agent's, and counts what cannot be
+// undone.
 func TestHandsOver(t *testing.T) {
 	member := func(agent entry.Principal, method entry.Method, parents ...int) api.PlanMember {
 		m := api.PlanMember{Agent: agent, Method: method}

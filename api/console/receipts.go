@@ -107,8 +107,8 @@ func (k *Console) incidentReceipts(q *http.Request) ([]byte, error) {
 	return k.proven(q.Context(), indexes, seen)
 }
 
-// incidentReport is GET /incidents/{id}/report.md: the page about an incident for people who were not
-// there.
+// incidentReport is GET /incidents/{id}/report.md: the page about an incident for people who were
+// not there.
 func (k *Console) incidentReport(q *http.Request) ([]byte, error) {
 	id, err := number(q, "id")
 	if err != nil {
@@ -132,8 +132,8 @@ func (k *Console) incidentReport(q *http.Request) ([]byte, error) {
 	return []byte(facts.Report(entries).Markdown()), nil
 }
 
-// proven returns the receipts of some entries, ascending, under the head of a standing, and those of
-// the policies and agent entries that let their signers in.
+// proven returns the receipts of some entries, ascending, under the head of a standing, and those
+// of the policies and agent entries that let their signers in.
 func (k *Console) proven(ctx context.Context, indexes []uint64, at Standing) (out []byte, err error) {
 	issuers := map[entry.Principal]bool{}
 	add := func(index uint64) error {

@@ -27,8 +27,8 @@ func (n noted) Standing() console.Standing {
 	return at
 }
 
-// TestReceipts downloads what a browser verifies an entry by: the entry's receipt first, then those of
-// the genesis policy and of the agent entry that let its signer in.
+// TestReceipts downloads what a browser verifies an entry by: the entry's receipt first, then those
+// of the genesis policy and of the agent entry that let its signer in.
 func TestReceipts(t *testing.T) {
 	l := foldlog.New(t)
 	id := chain(l)
@@ -80,8 +80,8 @@ func TestReceipts(t *testing.T) {
 	}
 }
 
-// TestTLogProof downloads the .tlog-proof of an entry and its leaf: together they prove the entry. The
-// page shows the bytes under the signature, and names the command that writes the files.
+// TestTLogProof downloads the .tlog-proof of an entry and its leaf: together they prove the entry.
+// The page shows the bytes under the signature, and names the command that writes the files.
 func TestTLogProof(t *testing.T) {
 	l := foldlog.New(t)
 	at := decimal(chain(l))

@@ -81,8 +81,8 @@ func registeredSince(ctx context.Context, log Log, index uint64, at int64) (late
 // hoursShown are the full hours and the present one that the overview draws.
 const hoursShown = 24
 
-// hours are the places in the log at which full hours begin. The place of an hour stays, so that each
-// look reads one entry an hour. The search for a new hour begins at the hour a day before.
+// hours are the places in the log at which full hours begin. The place of an hour stays, so that
+// each look reads one entry an hour. The search for a new hour begins at the hour a day before.
 type hours [hoursShown]mark
 
 // counts returns how many entries were registered in each of the last hours, the present one last.

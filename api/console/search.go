@@ -149,7 +149,8 @@ func policyOf(state *coord.State, digest entry.Digest) (index uint64, ok bool) {
 }
 
 const (
-	// idScan is how many entries one search looks through for the id of an entry: nothing indexes ids.
+	// idScan is how many entries one search looks through for the id of an entry: nothing indexes
+	// ids.
 	idScan = 1 << 16
 	// idBlock is how many entries are read at once, from the newest on.
 	idBlock = 1 << 10

@@ -15,8 +15,8 @@ import (
 	"recoveryledger/testdata/webpage"
 )
 
-// TestSentBundles shows when the ledger last sent the bundle of a command, by its word, or why it does
-// not tell.
+// TestSentBundles shows when the ledger last sent the bundle of a command, by its word, or why it
+// does not tell.
 func TestSentBundles(t *testing.T) {
 	l := foldlog.New(t)
 	id := chain(l)

@@ -23,8 +23,8 @@ func closed(l *foldlog.Log) {
 	}
 }
 
-// TestPagesOfTheEnd follows every link of a log whose incident is over, in each state that it can end
-// in. Beside TestPages, which goes through the open states, each state of an incident is shown.
+// TestPagesOfTheEnd follows every link of a log whose incident is over, in each state that it can
+// end in. Beside TestPages, which goes through the open states, each state of an incident is shown.
 func TestPagesOfTheEnd(t *testing.T) {
 	for state, c := range map[entry.IncidentState]struct {
 		effect entry.Effect
@@ -70,8 +70,8 @@ func TestPagesOfTheEnd(t *testing.T) {
 	}
 }
 
-// TestPagesStand compares three pages with the ones in testdata: the log has no chance in it, so that
-// a page changes only where its code does.
+// TestPagesStand compares three pages with the ones in testdata: the log has no chance in it, so
+// that a page changes only where its code does.
 func TestPagesStand(t *testing.T) {
 	l := foldlog.New(t)
 	id := chain(l)

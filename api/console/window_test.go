@@ -66,8 +66,8 @@ func degrees(plan *api.Plan) map[entry.Ref]int {
 	return counts
 }
 
-// chained is a plan of members that agents built on one another: each on the one before, and half of
-// them on an older one, too.
+// chained is a plan of members that agents built on one another: each on the one before, and half
+// of them on an older one, too.
 func chained(members, agents int, seed uint64) *api.Plan {
 	plan := &api.Plan{Incident: 1, Decision: 2}
 	for i := range members {
@@ -151,8 +151,8 @@ func TestLargePlan(t *testing.T) {
 	}
 }
 
-// TestLargePlanInTime holds the best of some attempts to the goals: 10 ms for 500 members, 0.5 s for
-// 100,000. The small budget is for the race detector, which makes all slower.
+// TestLargePlanInTime holds the best of some attempts to the goals: 10 ms for 500 members, 0.5 s
+// for 100,000. The small budget is for the race detector, which makes all slower.
 func TestLargePlanInTime(t *testing.T) {
 	k, err := New(&Config{Source: unread{}, Origin: "ledger.example/test"})
 	if err != nil {
@@ -179,8 +179,8 @@ func TestLargePlanInTime(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan lays out and writes the page of a plan: of a picture at its limit, of large plans, and
-// of a large plan with one agent's members drawn.
+// BenchmarkPlan lays out and writes the page of a plan: of a picture at its limit, of large plans,
+// and of a large plan with one agent's members drawn.
 func BenchmarkPlan(b *testing.B) {
 	k, err := New(&Config{Source: unread{}, Origin: "ledger.example/test"})
 	if err != nil {

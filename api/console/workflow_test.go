@@ -42,8 +42,8 @@ func TestWorkflow(t *testing.T) {
 	shows("compensated", "⟲ note", "b#note: undone, compensable")
 }
 
-// TestLargeWorkflow leafs through a workflow: each page draws what it lists, and counts the links to
-// what it does not draw.
+// TestLargeWorkflow leafs through a workflow: each page draws what it lists, and counts the links
+// to what it does not draw.
 func TestLargeWorkflow(t *testing.T) {
 	l := foldlog.New(t)
 	l.Do("a", "first", entry.EffectNone)

@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
-// TestJavaScriptChaos runs the tests of the package. A sample of the points of a life at which a process
-// is killed is tried, every one where the budget is large.
+// TestJavaScriptChaos runs the tests of the package. A sample of the points of a life at which a
+// process is killed is tried, every one where the budget is large.
 func TestJavaScriptChaos(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("test/*.test.js")
@@ -44,8 +44,8 @@ func TestJavaScriptChaos(t *testing.T) {
 	}
 }
 
-// TestJavaScriptConformsChaos holds the agent of the package to the draft: by the cases in which nobody
-// lies, where the budget is not large. TestVerifiers does so with the verifier.
+// TestJavaScriptConformsChaos holds the agent of the package to the draft: by the cases in which
+// nobody lies, where the budget is not large. TestVerifiers does so with the verifier.
 func TestJavaScriptConformsChaos(t *testing.T) {
 	t.Parallel()
 	args := []string{"conformance", "agent", "--limit", "30s", "--", jsverify.Node(t), filepath.Join("test", "kit_agent.js")}

@@ -30,8 +30,8 @@ func (e *EventError) Error() string {
 	return fmt.Sprintf("mcp: the server sends an event of more than %d bytes", e.Max)
 }
 
-// readEvents reads events to the end of a stream, or until each returns false. An event that breaks off
-// is dropped. The error is an [*EventError], or that of the stream.
+// readEvents reads events to the end of a stream, or until each returns false. An event that breaks
+// off is dropped. The error is an [*EventError], or that of the stream.
 func readEvents(stream io.Reader, each func(event) bool) error {
 	lines := bufio.NewScanner(stream)
 	lines.Buffer(nil, sdk.DefaultMaxLineLength)

@@ -1,7 +1,8 @@
 package mcp
 
-// Tighten changes the limits of the journal: the bytes of no use that it may have, and the size from
-// which on it takes no call with a compensation. Below 0, slack has every call replace the file.
+// Tighten changes the limits of the journal: the bytes of no use that it may have, and the size
+// from which on it takes no call with a compensation. Below 0, slack has every call replace the
+// file.
 func (p *Proxy) Tighten(slack, most int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

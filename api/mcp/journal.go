@@ -127,8 +127,8 @@ func removeTorn(dir string) error {
 // full reports whether it is time to replace the file.
 func (j *journal) full() bool { return j.size > 2*j.whole+j.slack }
 
-// replace writes the file anew with the records that are kept. A crash leaves the file as it was, or
-// the new one: both say the same of these records. Afterwards the file is on stable storage. The
+// replace writes the file anew with the records that are kept. A crash leaves the file as it was,
+// or the new one: both say the same of these records. Afterwards the file is on stable storage. The
 // values of a record that has none in memory are those of its line.
 func (j *journal) replace(kept []*record) error {
 	if j.failed != nil {

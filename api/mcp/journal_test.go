@@ -12,8 +12,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// TestJournalReplaced: while a proxy runs, the size of its journal is bounded by what it keeps. What it
-// keeps is the same after each replacement, and after a crash within it.
+// TestJournalReplaced: while a proxy runs, the size of its journal is bounded by what it keeps.
+// What it keeps is the same after each replacement, and after a crash within it.
 func TestJournalReplaced(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, journalFile)
@@ -82,8 +82,8 @@ func TestJournalReplaced(t *testing.T) {
 	}
 }
 
-// crashes has a replacement end at bytes all over what it writes, and after it: the journal then has
-// the calls that are kept, and nothing else is left in its directory.
+// crashes has a replacement end at bytes all over what it writes, and after it: the journal then
+// has the calls that are kept, and nothing else is left in its directory.
 func crashes(t *testing.T, old, next []byte, want int) {
 	t.Helper()
 	for cut := 0; cut <= len(next); cut += 37 {

@@ -12,8 +12,8 @@ const (
 	MaxToolsFile = 1 << 20
 	// MaxValues is the size of what is kept of one call for its compensation, in bytes of JSON.
 	MaxValues = 4 << 20
-	// MaxJournal is the size of the journal in bytes from which on no call is taken that the journal
-	// must keep for its compensation.
+	// MaxJournal is the size of the journal in bytes from which on no call is taken that the
+	// journal must keep for its compensation.
 	MaxJournal = 256 << 20
 	// MaxKeepDays is the largest keep_days of a tools file.
 	MaxKeepDays = 36_500

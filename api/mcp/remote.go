@@ -41,8 +41,8 @@ func (r *remote) Connect(ctx context.Context) (sdk.Connection, error) {
 	return c, nil
 }
 
-// remoteConnection is a session at a remote server. It also reads the stream on which the server sends
-// what belongs to no request: the SDK opens that stream only for a client of its own.
+// remoteConnection is a session at a remote server. It also reads the stream on which the server
+// sends what belongs to no request: the SDK opens that stream only for a client of its own.
 type remoteConnection struct {
 	sdk.Connection
 	url     string
@@ -119,8 +119,8 @@ func (c *remoteConnection) read(ctx context.Context) {
 	}
 }
 
-// listen reads the stream of the server, and opens the stream again where it breaks off, behind the last
-// message that it had. A server without such a stream says so at once.
+// listen reads the stream of the server, and opens the stream again where it breaks off, behind the
+// last message that it had. A server without such a stream says so at once.
 func (c *remoteConnection) listen(ctx context.Context) {
 	last, pause := "", sendFirst
 	for {
@@ -148,8 +148,8 @@ func (c *remoteConnection) listen(ctx context.Context) {
 // errNoStream reports a server that sends nothing outside of requests.
 var errNoStream = errors.New("mcp: the server has no stream of its own")
 
-// listenOnce reads one stream to its end. Last is the id of the last event, which is kept. Ask is how
-// long the server asks to wait before the next stream.
+// listenOnce reads one stream to its end. Last is the id of the last event, which is kept. Ask is
+// how long the server asks to wait before the next stream.
 func (c *remoteConnection) listenOnce(ctx context.Context, last *string) (ask time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url, nil)
 	if err != nil {

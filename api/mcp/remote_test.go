@@ -26,7 +26,8 @@ type far struct {
 	gets    atomic.Int64  // streams that were asked for
 }
 
-// newFar makes the server. Get answers a request for the stream of the server; nil: the server does.
+// newFar makes the server. Get answers a request for the stream of the server; nil: the server
+// does.
 func newFar(t *testing.T, get http.HandlerFunc) *far {
 	t.Helper()
 	f := &far{world: newWorld(t), changes: make(chan struct{}, 1), server: sdk.NewServer(&sdk.Implementation{Name: "far", Version: "1"}, nil)}
@@ -75,8 +76,8 @@ func (f *far) heard() {
 	f.tb.Fatalf("the client did not hear of it; %d streams; told %v", f.gets.Load(), f.told)
 }
 
-// TestServerStream: what a remote server sends outside of calls reaches the client, its requests too,
-// and does so again after the stream has broken off.
+// TestServerStream: what a remote server sends outside of calls reaches the client, its requests
+// too, and does so again after the stream has broken off.
 func TestServerStream(t *testing.T) {
 	t.Parallel()
 	f := newFar(t, nil)
@@ -97,8 +98,8 @@ func TestServerStream(t *testing.T) {
 	}
 }
 
-// TestServerStreamFaults: a server without a stream is asked once. Junk on the stream ends the session,
-// with an error for the client.
+// TestServerStreamFaults: a server without a stream is asked once. Junk on the stream ends the
+// session, with an error for the client.
 func TestServerStreamFaults(t *testing.T) {
 	t.Parallel()
 	stream := func(text io.Reader) http.HandlerFunc {

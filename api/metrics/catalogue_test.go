@@ -78,7 +78,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestReasonsAreWritten looks for the texts by which a reason is known in the code that writes them.
+// TestReasonsAreWritten looks for the texts by which a reason is known in the code that writes
+// them.
 func TestReasonsAreWritten(t *testing.T) {
 	files, err := filepath.Glob(filepath.FromSlash("../../coord/*.go"))
 	if err != nil {

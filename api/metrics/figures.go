@@ -31,9 +31,9 @@ func (m *Metrics) Find() words.Finding {
 	return by.submissions()
 }
 
-// Read tells what the metrics of a ledger say, in the text format of Prometheus: what [Metrics.Find]
-// tells, the free space on its disk beside the reserve, and how far its anchor is. The error says
-// where the text is malformed.
+// Read tells what the metrics of a ledger say, in the text format of Prometheus: what
+// [Metrics.Find] tells, the free space on its disk beside the reserve, and how far its anchor is.
+// The error says where the text is malformed.
 func Read(text []byte) ([]words.Finding, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))

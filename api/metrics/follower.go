@@ -99,7 +99,8 @@ func (f *follower) moved(t *entry.Task) {
 	}
 }
 
-// attempted counts the cases of an attempt entry. What a candidate decided in a shadow was not done.
+// attempted counts the cases of an attempt entry. What a candidate decided in a shadow was not
+// done.
 func (f *follower) attempted(s *coord.State, a *entry.Attempt) {
 	if a.Arm == entry.ArmShadow {
 		return

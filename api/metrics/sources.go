@@ -91,8 +91,8 @@ type Checked struct {
 	Entries uint64 `json:"entries"`
 }
 
-// Checks shows the last checks of a data directory. last returns the result of one, by its name; nil:
-// there was none.
+// Checks shows the last checks of a data directory. last returns the result of one, by its name;
+// nil: there was none.
 func (m *Metrics) Checks(last func(check string) *Checked) {
 	m.add("checks", func(emit emit) {
 		for _, check := range checks {

@@ -30,16 +30,16 @@ type File struct {
 
 // Endpoint is told of events, in the order of the log.
 type Endpoint struct {
-	// Name names the endpoint for ever: what it was told is kept under that name. Lower-case letters,
-	// digits and hyphens, at most 64.
+	// Name names the endpoint for ever: what it was told is kept under that name. Lower-case
+	// letters, digits and hyphens, at most 64.
 	Name string `json:"name"`
 	// URL gets each message as an HTTP POST. https, or http on loopback.
 	URL string `json:"url,omitzero"`
 	// Secret is a file with the secrets that sign messages to URL, a line each: whsec_ and 24 to 64
 	// bytes in base64.
 	Secret string `json:"secret,omitzero"`
-	// Exec is a program and its arguments. It gets each message on standard input, and takes it with
-	// exit code 0.
+	// Exec is a program and its arguments. It gets each message on standard input, and takes it
+	// with exit code 0.
 	Exec []string `json:"exec,omitzero"`
 	// Events are the types that the endpoint is told of, without their prefix. Empty: all.
 	Events []string `json:"events,omitzero"`
@@ -168,8 +168,8 @@ func (e *Endpoint) secrets() (list []string, err error) {
 
 const secretPrefix = "whsec_"
 
-// CheckSecrets reads the secrets of every endpoint. The error names the file, and does not show what is
-// in it.
+// CheckSecrets reads the secrets of every endpoint. The error names the file, and does not show
+// what is in it.
 func (f *File) CheckSecrets() error {
 	for i := range f.Endpoints {
 		if e := &f.Endpoints[i]; e.URL != "" {

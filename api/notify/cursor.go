@@ -37,7 +37,8 @@ const (
 )
 
 // load reads the cursor of an endpoint. A new endpoint begins at the end of the log and at the
-// beginning of the files. A cursor beyond the end is that of a log that was replaced by an older copy.
+// beginning of the files. A cursor beyond the end is that of a log that was replaced by an older
+// copy.
 func (n *Notifier) load(name string, size uint64) (c cursor, err error) {
 	text, err := os.ReadFile(n.cursorPath(name))
 	switch {
@@ -59,8 +60,8 @@ func (n *Notifier) load(name string, size uint64) (c cursor, err error) {
 	return c, nil
 }
 
-// keepEvery is the shortest time between two writes of a cursor while messages are sent. A crash sends
-// those of that time again.
+// keepEvery is the shortest time between two writes of a cursor while messages are sent. A crash
+// sends those of that time again.
 const keepEvery = 100 * time.Millisecond
 
 func (f *follower) keepAtTimes() error {
@@ -103,11 +104,12 @@ func (f *follower) files(ctx context.Context) error {
 	return f.file(ctx, forkFile, f.forks(), fork)
 }
 
-// lineMax is the number of bytes of a line that is read: more than an envelope, and more than a fork.
+// lineMax is the number of bytes of a line that is read: more than an envelope, and more than a
+// fork.
 const lineMax = 4 << 20
 
-// file tells the endpoint of each whole line of a file from its cursor on. A line that is no event is
-// passed over.
+// file tells the endpoint of each whole line of a file from its cursor on. A line that is no event
+// is passed over.
 func (f *follower) file(ctx context.Context, name, path string, read func(line []byte) (Event, bool)) error {
 	if path == "" {
 		return nil
@@ -197,8 +199,8 @@ func fork(line []byte) (v Event, ok bool) {
 // forks returns the path of the file of forks.
 func (n *Notifier) forks() string { return filepath.Join(n.cfg.Dir, "forks.ndjson") }
 
-// Forked keeps that the log contradicts itself, and tells the endpoints for as long as ctx allows. The
-// next Run tells those that were not reached. The error is that of the disk.
+// Forked keeps that the log contradicts itself, and tells the endpoints for as long as ctx allows.
+// The next Run tells those that were not reached. The error is that of the disk.
 func (n *Notifier) Forked(ctx context.Context, kind, detail string, at time.Time) error {
 	line, err := json.Marshal(forked{kind, detail, at.UnixMilli()})
 	if err != nil {

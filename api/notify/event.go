@@ -89,8 +89,8 @@ func incidentEvent(kind string, e *entry.Registered, incident uint64) Event {
 		Look: "arl incident show " + id}
 }
 
-// eventsOf returns the events that an entry makes. Those about tasks depend on the state, which may be
-// newer than the entry: a task that has gone on since waits no more.
+// eventsOf returns the events that an entry makes. Those about tasks depend on the state, which may
+// be newer than the entry: a task that has gone on since waits no more.
 func eventsOf(e *entry.Registered, s *coord.State, rules *coord.Rules, now int64) []Event {
 	switch b := e.Body.(type) {
 	case *entry.Decision:

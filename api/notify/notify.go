@@ -2,11 +2,12 @@
 // how it ended, that a task waits for an operator or can go to nobody, that an issuer or a log
 // contradicts itself.
 //
-// A message is a CloudEvent (v1.0, JSON), sent by HTTP and signed as Standard Webhooks says, or given
-// to a program. It names the command that answers it, and has no secret.
+// A message is a CloudEvent (v1.0, JSON), sent by HTTP and signed as Standard Webhooks says, or
+// given to a program. It names the command that answers it, and has no secret.
 //
-// Each endpoint follows the log by itself, from a cursor of its own. The cursor moves behind an entry
-// once the endpoint has taken the events of the entry. So there is no queue that could be lost:
+// Each endpoint follows the log by itself, from a cursor of its own. The cursor moves behind an
+// entry once the endpoint has taken the events of the entry. So there is no queue that could be
+// lost:
 //
 //	DIR/NAME.json   {"index": next entry, "files": {name: next byte}}
 //
@@ -50,8 +51,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Closed says that the log could not be opened: only [Notifier.Forked] is called.
 	Closed bool
-	// First is the time before the second attempt at a message. Each further wait is twice as long, up
-	// to Most. 0: 1 s and 5 min.
+	// First is the time before the second attempt at a message. Each further wait is twice as long,
+	// up to Most. 0: 1 s and 5 min.
 	First, Most time.Duration
 }
 
@@ -72,8 +73,8 @@ type follower struct {
 	due      atomic.Int64 // Unix milliseconds since when the endpoint has not taken a message; 0: it has
 }
 
-// New returns a notifier. It reads the secrets and the cursors. An endpoint without a cursor begins at
-// the end of a log of the given size.
+// New returns a notifier. It reads the secrets and the cursors. An endpoint without a cursor begins
+// at the end of a log of the given size.
 func New(c *Config, size uint64) (*Notifier, error) {
 	n := &Notifier{cfg: *c}
 	if n.cfg.Logger == nil {
@@ -102,8 +103,8 @@ func New(c *Config, size uint64) (*Notifier, error) {
 	return n, nil
 }
 
-// Run tells the endpoints until ctx ends. The error says that the log, or a cursor, cannot be read or
-// written.
+// Run tells the endpoints until ctx ends. The error says that the log, or a cursor, cannot be read
+// or written.
 func (n *Notifier) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -121,8 +122,8 @@ func (n *Notifier) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// The shortest time between two looks at the log, which one commit follows the other without end, and
-// the longest, after which files are looked at.
+// The shortest time between two looks at the log, which one commit follows the other without end,
+// and the longest, after which files are looked at.
 const (
 	lookLeast = 5 * time.Millisecond
 	lookMost  = time.Second
@@ -210,8 +211,8 @@ func (f *follower) pass(ctx context.Context) error {
 	return f.files(ctx)
 }
 
-// find returns the indexes of the next entries that may make events, and the index up to which there
-// are no others.
+// find returns the indexes of the next entries that may make events, and the index up to which
+// there are no others.
 func (f *follower) find(size uint64) (indexes []uint64, end uint64, err error) {
 	end = size
 	for _, kind := range kinds {
@@ -247,8 +248,8 @@ func (f *follower) entry(ctx context.Context, index uint64) error {
 	return f.keepAtTimes()
 }
 
-// tell sends an event until the endpoint takes it. The error is that of ctx, or of an event that is no
-// message.
+// tell sends an event until the endpoint takes it. The error is that of ctx, or of an event that is
+// no message.
 func (f *follower) tell(ctx context.Context, v *Event) error {
 	if !f.endpoint.wants(v) {
 		return nil

@@ -53,8 +53,8 @@ func TestTellsAnIncident(t *testing.T) {
 	}
 }
 
-// TestTellsTasks tells of tasks that wait for an operator, and of one that no agent can get, from the
-// beginning or since a key was revoked.
+// TestTellsTasks tells of tasks that wait for an operator, and of one that no agent can get, from
+// the beginning or since a key was revoked.
 func TestTellsTasks(t *testing.T) {
 	n, r := start(t), receive(t)
 	n.made.Put("root", &entry.Agent{Principal: "cook", Op: entry.Enrol, Key: n.made.Key("cook").Public, Roles: []entry.Role{entry.RoleAgent}, Domain: "d",
@@ -141,7 +141,8 @@ func TestWaitsAsLongAsAsked(t *testing.T) {
 	}
 }
 
-// TestADeadEndpointHoldsUpNobody stands beside one that never answers and one that nobody listens at.
+// TestADeadEndpointHoldsUpNobody stands beside one that never answers and one that nobody listens
+// at.
 func TestADeadEndpointHoldsUpNobody(t *testing.T) {
 	n, dead, good := start(t), receive(t), receive(t)
 	dead.says(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
@@ -188,8 +189,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestGoesOnWhereItEnded stops the notifier between messages, and takes its place with another one. Each
-// message comes, in the order of the log.
+// TestGoesOnWhereItEnded stops the notifier between messages, and takes its place with another one.
+// Each message comes, in the order of the log.
 func TestGoesOnWhereItEnded(t *testing.T) {
 	n, r := start(t), receive(t)
 	n.incident("before") // a new endpoint is not told of it
@@ -241,7 +242,8 @@ func TestCursors(t *testing.T) {
 	r.taken(1)
 }
 
-// TestPrograms gives messages to a program: it takes them, fails, prints without end, or does not end.
+// TestPrograms gives messages to a program: it takes them, fails, prints without end, or does not
+// end.
 func TestPrograms(t *testing.T) {
 	n, dir := start(t), t.TempDir()
 	t.Setenv("ARL_PASSPHRASE", "opens the keys")
@@ -319,8 +321,8 @@ func TestForks(t *testing.T) {
 	}
 }
 
-// TestEquivocations tells of what the server keeps, from the beginning of the file, and not of half a
-// line.
+// TestEquivocations tells of what the server keeps, from the beginning of the file, and not of half
+// a line.
 func TestEquivocations(t *testing.T) {
 	n, r := start(t), receive(t)
 	other := n.made.Sign("a", &entry.Checkpoint{Checkpoint: "c", Digest: entry.DigestOf("other")})

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
-// TestPythonChaos runs the tests of the package. A sample of the points of a life at which a process
-// is killed is tried, every one where the budget is large.
+// TestPythonChaos runs the tests of the package. A sample of the points of a life at which a
+// process is killed is tried, every one where the budget is large.
 func TestPythonChaos(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), python.Interpreter(t), "-W", "error", "-m", "unittest", "discover", "-t", ".", "-s", "tests")
@@ -32,8 +32,8 @@ func TestPythonChaos(t *testing.T) {
 	}
 }
 
-// TestPythonConformsChaos holds the package to the draft: its verifier by the vectors, and its agent by
-// the cases in which nobody lies, where the budget is not large.
+// TestPythonConformsChaos holds the package to the draft: its verifier by the vectors, and its
+// agent by the cases in which nobody lies, where the budget is not large.
 func TestPythonConformsChaos(t *testing.T) {
 	t.Parallel()
 	interpreter := python.Interpreter(t)

@@ -40,7 +40,8 @@ func (a *author) sayf(index uint64, format string, args ...any) {
 	a.say([]uint64{index}, fmt.Sprintf(format, args...))
 }
 
-// bodies calls use for the entries about the incident whose content is a T, in the order of the log.
+// bodies calls use for the entries about the incident whose content is a T, in the order of the
+// log.
 func bodies[T entry.Body](a *author, use func(e *entry.Registered, body T)) {
 	for _, index := range a.about {
 		if e := a.at[index]; e != nil {
@@ -100,8 +101,8 @@ func evidence(list []entry.Evidence) string {
 	return b.String()
 }
 
-// when writes every entry about the incident in the order of the log, and how long people and agents
-// waited.
+// when writes every entry about the incident in the order of the log, and how long people and
+// agents waited.
 func (a *author) when() {
 	first := map[string]*entry.Registered{}
 	for _, index := range a.about {

@@ -23,8 +23,8 @@ var acts = map[entry.Act]string{
 	entry.ActRelease:   "released executions",
 }
 
-// decided writes the decisions and the answers of approvers, and then the basis of each: the policy,
-// the limits, and the keys.
+// decided writes the decisions and the answers of approvers, and then the basis of each: the
+// policy, the limits, and the keys.
 func (a *author) decided() {
 	policies, signers := map[uint64]bool{}, map[string][]uint64{}
 	for _, index := range a.about {

@@ -49,6 +49,6 @@ func (r *Report) Markdown() string {
 var marked = strings.NewReplacer("\\", `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, ">", `\>`, "&", `\&`, "~", `\~`, "@", `\@`,
 	"$", `\$`, "://", `:\//`, "www.", `www\.`)
 
-// escaped is a text in which Markdown and HTML see nothing but text. A URL is no link. The text does
-// not begin a line.
+// escaped is a text in which Markdown and HTML see nothing but text. A URL is no link. The text
+// does not begin a line.
 func escaped(text string) string { return marked.Replace(words.Legible(text)) }

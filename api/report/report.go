@@ -64,8 +64,8 @@ type Facts struct {
 	head     merkle.Head
 }
 
-// Gather takes what a page needs from a state with the given tree head, at now in Unix milliseconds.
-// ok is false if there is no such incident.
+// Gather takes what a page needs from a state with the given tree head, at now in Unix
+// milliseconds. ok is false if there is no such incident.
 func Gather(s *coord.State, id uint64, head merkle.Head, origin string, now int64) (f *Facts, ok bool) {
 	v, ok := view.Incident(s, id, now)
 	if !ok {

@@ -33,8 +33,8 @@ func usual() told {
 	return told{"error", "the total was wrong", "two customers were charged", "refunded by hand", "a mail that was read", 2500, 1, "finance"}
 }
 
-// logOf makes the log of an incident: b and c built on what a got wrong, b is compensated, and what c
-// sent stays.
+// logOf makes the log of an incident: b and c built on what a got wrong, b is compensated, and what
+// c sent stays.
 func logOf(t *testing.T, say told) (l *foldlog.Log, incident uint64) {
 	t.Helper()
 	l = foldlog.New(t)
@@ -123,8 +123,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestEverySentenceIsInTheLog reads the entry of every sentence that rests on one entry, and looks for
-// what the entry says in the sentence.
+// TestEverySentenceIsInTheLog reads the entry of every sentence that rests on one entry, and looks
+// for what the entry says in the sentence.
 func TestEverySentenceIsInTheLog(t *testing.T) {
 	l, incident := logOf(t, usual())
 	sentences := 0
@@ -189,8 +189,8 @@ func statements(r *report.Report, id string) []report.Statement {
 	return r.Sections[i].Statements
 }
 
-// TestAnotherEntryMakesAnotherPage changes what one entry says, and finds the sentences about that entry
-// changed.
+// TestAnotherEntryMakesAnotherPage changes what one entry says, and finds the sentences about that
+// entry changed.
 func TestAnotherEntryMakesAnotherPage(t *testing.T) {
 	l, incident := logOf(t, usual())
 	before := pageOf(t, l, incident)
@@ -269,7 +269,8 @@ var hostile = []string{
 	"`code` **bold** _it_ ~~gone~~ $x$", "https://evil.example www.evil.example", "&lt;b&gt;", "\x1b[2J", "a\u2028b", "{{.Origin}}", "javascript:alert(1)", "\" onload=\"x",
 }
 
-// TestHostileTexts puts texts with markup into every place that an agent or an approver can write to.
+// TestHostileTexts puts texts with markup into every place that an agent or an approver can write
+// to.
 func TestHostileTexts(t *testing.T) {
 	plain, incident := logOf(t, usual())
 	var want bytes.Buffer

@@ -94,11 +94,10 @@ func exampleBody(t *testing.T, mediaType string, example any) (body []byte) {
 	return body
 }
 
-// Every parameter and every body has an example, and the requests that they make
-// are answered with success by a live server, with all parameters and with the
-// mandatory ones. Renewals of a lease that nobody holds, what witnesses ask of a ledger
-// whose policy names none, questions to an index that is not kept, and why an execution that is not in
-// the log is a member, are understood.
+// Every parameter and every body has an example, and the requests that they make are answered with
+// success by a live server, with all parameters and with the mandatory ones. Renewals of a lease
+// that nobody holds, what witnesses ask of a ledger whose policy names none, questions to an index
+// that is not kept, and why an execution that is not in the log is a member, are understood.
 func TestExamples(t *testing.T) {
 	n, _ := exampleWorld(t)
 	d := readDocument(t, n)

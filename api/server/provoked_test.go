@@ -26,7 +26,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// elsewhere are the metrics that tests of processes provoke: the file of the test, and what it asserts.
+// elsewhere are the metrics that tests of processes provoke: the file of the test, and what it
+// asserts.
 var elsewhere = map[string][2]string{
 	"arl_snapshots_damaged_total":        {"../../cmd/arl/damage_process_test.go", `"arl_snapshots_damaged_total 1"`},
 	invariantSeries(metrics.Forked):      {"../../cmd/arl/fork_process_test.go", "m.shows(`arl_invariant_violations_total{invariant=\"forked\"} 1`)"},
@@ -44,7 +45,8 @@ func invariantSeries(i metrics.Invariant) string {
 	return `arl_invariant_violations_total{invariant="` + string(i) + `"}`
 }
 
-// provoked takes the names of metrics, and the series of invariants, that have a value other than 0.
+// provoked takes the names of metrics, and the series of invariants, that have a value other than
+// 0.
 type provoked map[string]bool
 
 // read reads the metrics of a node.

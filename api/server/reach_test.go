@@ -42,8 +42,8 @@ func (n *node) atLeast(path, least string) *answer {
 	return n.do(r)
 }
 
-// TestMinLogSize: a request that needs a size gets its answer once the log has it, and not-ready, which
-// names both sizes, where the log does not grow in time.
+// TestMinLogSize: a request that needs a size gets its answer once the log has it, and not-ready,
+// which names both sizes, where the log does not grow in time.
 // Draft: HTTP-2.
 func TestMinLogSize(t *testing.T) {
 	n := start(t, func(c *server.Config) { c.ReachWait = 200 * time.Millisecond })

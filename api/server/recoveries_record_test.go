@@ -42,9 +42,9 @@ func (n *node) attemptsFrom(index uint64) (all []*entry.Attempt) {
 	return all
 }
 
-// TestRecoveriesAreRecorded: an enrolled engine of the server signs one entry for one case, the same
-// case again makes none, and an answer without an entry says why. Callers without a certificate cannot
-// fill the log.
+// TestRecoveriesAreRecorded: an enrolled engine of the server signs one entry for one case, the
+// same case again makes none, and an answer without an entry says why. Callers without a
+// certificate cannot fill the log.
 func TestRecoveriesAreRecorded(t *testing.T) {
 	n := start(t, nil)
 	key, now := newSigner(t), time.Now()
@@ -91,8 +91,9 @@ func TestRecoveriesAreRecorded(t *testing.T) {
 	n.problem(n.recover("?record=perhaps", api.MediaJSON, oneCase), entry.Malformed, http.StatusBadRequest)
 }
 
-// TestRecoveriesObeyRollout: the rules of a case's arm decide, its entry names them, and a candidate of
-// a shadow decides beside. A batch records its cases together, and the same batch is recorded once.
+// TestRecoveriesObeyRollout: the rules of a case's arm decide, its entry names them, and a
+// candidate of a shadow decides beside. A batch records its cases together, and the same batch is
+// recorded once.
 func TestRecoveriesObeyRollout(t *testing.T) {
 	n := start(t, nil)
 	key, operator := newSigner(t), newSigner(t)

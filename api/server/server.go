@@ -2,11 +2,10 @@
 // out, tiles for auditors, a stream of events, health and metrics. The types of
 // its JSON are in package api; GET /openapi.json describes every path.
 //
-// A request passes, in this order: request id, log and metrics; security
-// headers; recovery from panics; the rate limit of its address; the size of the log that it
-// needs; its route. The routes are those of [api.Routes]; each has one handler, bound by its name. The
-// write path, POST /v1/entries, writes its answers by hand, since the ledger is as
-// fast as its slowest step.
+// A request passes, in this order: request id, log and metrics; security headers; recovery from
+// panics; the rate limit of its address; the size of the log that it needs; its route. The routes
+// are those of [api.Routes]; each has one handler, bound by its name. The write path, POST
+// /v1/entries, writes its answers by hand, since the ledger is as fast as its slowest step.
 //
 // Writes carry their authority in the signature. A refused request appends nothing. The server
 // logs and counts it, and answers with problem details. Handlers never commit: the ledger's

@@ -42,8 +42,8 @@ func FindSpace(check, about string, free, least uint64, unknown error) Finding {
 	return Finding{check, FindingOK, detail, ""}
 }
 
-// FindReserve says how much of a ledger's disk is free beside its reserve, both in bytes. unknown is
-// why the free space is not known.
+// FindReserve says how much of a ledger's disk is free beside its reserve, both in bytes. unknown
+// is why the free space is not known.
 func FindReserve(free, reserve uint64, unknown error) Finding {
 	return FindSpace("space for data", fmt.Sprintf("of which %d MiB are the reserve", reserve>>20), free, max(reserve, 1<<30), unknown)
 }

@@ -14,7 +14,8 @@ import (
 // Instant is a time of the ledger's clock, in Unix milliseconds, in UTC (RFC 3339).
 func Instant(unixMilli int64) string { return api.Instant(unixMilli) }
 
-// BundleSent says when a ledger last sent the bundle of a command, and since when it remembers that.
+// BundleSent says when a ledger last sent the bundle of a command, and since when it remembers
+// that.
 func BundleSent(c *api.Command, since int64) string {
 	if c.BundleAt == 0 {
 		return "not sent since the ledger started, " + Instant(since)

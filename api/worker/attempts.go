@@ -77,8 +77,8 @@ func (w *Worker) submitAttempt(ctx context.Context, a *entry.Attempt) {
 	}
 }
 
-// tried notes an action that was decided for the arm of the task. What other rules decided before is
-// logged first.
+// tried notes an action that was decided for the arm of the task. What other rules decided before
+// is logged first.
 func (w *Worker) tried(ctx context.Context, d *recovery.Decision, result string) {
 	if by := w.arms.Rules.Hash(); w.attempts.policy != by || w.attempts.arm != w.arms.Arm {
 		w.logAttempts(ctx, entry.StatusPassedOn)

@@ -16,10 +16,10 @@ import (
 	"recoveryledger/testdata/budget"
 )
 
-// TestChaosBackupDrill backs up a ledger under load. The backups are killed at random, and so is the
-// ledger. The last backup is whole. Then the disk is lost, and the ledger is restored by restores that
-// are killed at random, too: everything acknowledged is there, under the receipts of then. Last, a
-// backup that is older than what was signed is refused.
+// TestChaosBackupDrill backs up a ledger under load. The backups are killed at random, and so is
+// the ledger. The last backup is whole. Then the disk is lost, and the ledger is restored by
+// restores that are killed at random, too: everything acknowledged is there, under the receipts of
+// then. Last, a backup that is older than what was signed is refused.
 func TestChaosBackupDrill(t *testing.T) {
 	t.Parallel()
 	seed := budget.Seed(t)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestConsoleHealth compares the page of the console with arl doctor, line by line, and has the ledger
-// say how it stands without a path of its machine.
+// TestConsoleHealth compares the page of the console with arl doctor, line by line, and has the
+// ledger say how it stands without a path of its machine.
 func TestConsoleHealth(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -12,8 +12,8 @@ import (
 	"recoveryledger/ledger/keys"
 )
 
-// TestConsoleWithKMS offers acts of the principal whose key is in a KMS. Such a key has no passphrase,
-// so that nothing is signed where no terminal is there to confirm in.
+// TestConsoleWithKMS offers acts of the principal whose key is in a KMS. Such a key has no
+// passphrase, so that nothing is signed where no terminal is there to confirm in.
 func TestConsoleWithKMS(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

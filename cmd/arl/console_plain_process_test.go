@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// scriptless is a browser that runs no script: it follows links, sends forms, and asks again for a page that
-// wants that.
+// scriptless is a browser that runs no script: it follows links, sends forms, and asks again for a
+// page that wants that.
 type scriptless struct {
 	*consoleProcess
 	base string // what every link begins with
@@ -43,8 +43,8 @@ func (p *scriptless) open(path string) {
 	}
 }
 
-// fill sends the form of the page that posts to a path, and opens what answers. The form must have each
-// field.
+// fill sends the form of the page that posts to a path, and opens what answers. The form must have
+// each field.
 func (p *scriptless) fill(path string, fields url.Values) {
 	p.m.t.Helper()
 	_, form, there := strings.Cut(p.page, `<form method="post" action="`+p.base+path+`"`)
@@ -74,7 +74,8 @@ func (p *scriptless) says(texts ...string) {
 	}
 }
 
-// TestConsolePlain walks through the lab with links and forms alone, as a browser without JavaScript.
+// TestConsolePlain walks through the lab with links and forms alone, as a browser without
+// JavaScript.
 func TestConsolePlain(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -12,8 +12,8 @@ import (
 	"recoveryledger/api"
 )
 
-// TestConsoleSaysWhatTheCommandSays compares the page of an incident and the overview with the JSON of
-// the commands that they name.
+// TestConsoleSaysWhatTheCommandSays compares the page of an incident and the overview with the JSON
+// of the commands that they name.
 func TestConsoleSaysWhatTheCommandSays(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

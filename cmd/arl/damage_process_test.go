@@ -99,9 +99,9 @@ func (m *machine) shows(line string) bool {
 	return strings.Contains(string(metrics), "\n"+line+"\n")
 }
 
-// TestADamagedEntryIsCounted flips a bit in an entry that a starting ledger does not read: the ledger
-// starts, answers the reader of the entry with an error, and counts what it read. The same for an
-// entry that is not in the database any more, once the bit is right again.
+// TestADamagedEntryIsCounted flips a bit in an entry that a starting ledger does not read: the
+// ledger starts, answers the reader of the entry with an error, and counts what it read. The same
+// for an entry that is not in the database any more, once the bit is right again.
 func TestADamagedEntryIsCounted(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -131,8 +131,8 @@ func TestADamagedEntryIsCounted(t *testing.T) {
 	m.unreadable(middle.Index, "lost")
 }
 
-// unreadable starts the ledger, reads an entry that it cannot answer, and wants the violation of the
-// invariant counted.
+// unreadable starts the ledger, reads an entry that it cannot answer, and wants the violation of
+// the invariant counted.
 func (m *machine) unreadable(index uint64, invariant string) {
 	m.t.Helper()
 	m.start()

@@ -144,3 +144,29 @@ func TestMarkdownWidth(t *testing.T) {
 		}
 	}
 }
+
+// TestCommentWidth holds comments to 100 columns, with tabs of 4. Tables and code in a comment,
+// which begin with a tab or with three spaces, cannot be broken, and neither can the output of an
+// example.
+func TestCommentWidth(t *testing.T) {
+	const width = 100
+	for _, name := range tracked(t, root) {
+		if !strings.HasSuffix(name, ".go") {
+			continue
+		}
+		source, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, output := 0, false
+		for line := range strings.Lines(string(source)) {
+			number++
+			text, comment := strings.CutPrefix(strings.TrimLeft(line, "\t"), "//")
+			output = comment && (output || text == " Output:\n")
+			prose := strings.HasPrefix(text, " ") && (!strings.HasPrefix(text, "   ") || strings.HasPrefix(strings.TrimSpace(text), "- "))
+			if columns := utf8.RuneCountInString(strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "\t", "    ")); comment && prose && !output && columns > width {
+				t.Errorf("%s:%d has %d columns, want at most %d", name, number, columns, width)
+			}
+		}
+	}
+}

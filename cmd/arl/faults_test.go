@@ -23,7 +23,8 @@ import (
 	"recoveryledger/testdata/program"
 )
 
-// clockKey is the environment variable with a file that says how far the wall clock of a ledger is off.
+// clockKey is the environment variable with a file that says how far the wall clock of a ledger is
+// off.
 const clockKey = "TEST_CLOCK"
 
 // clocked is the program under the clock of a script.
@@ -99,8 +100,8 @@ func scriptSink(ts *testscript.TestScript, _ bool, args []string) {
 	s.hears.Store(args[0] == "hears")
 }
 
-// canMount reports whether a file system in a file can be mounted here, and made to fail. That needs
-// root, a loop device, and a /sys that can be written to.
+// canMount reports whether a file system in a file can be mounted here, and made to fail. That
+// needs root, a loop device, and a /sys that can be written to.
 func canMount() (bool, error) {
 	if os.Geteuid() != 0 {
 		return false, nil
@@ -176,7 +177,8 @@ func exitCode(err error) int {
 	return 0
 }
 
-// scriptEnded waits until the server ends by itself, and wants its exit code. Its words are in serve.log.
+// scriptEnded waits until the server ends by itself, and wants its exit code. Its words are in
+// serve.log.
 func scriptEnded(ts *testscript.TestScript, _ bool, args []string) {
 	s, _ := ts.Value(serverKey{}).(*scriptServer)
 	err := s.process.Wait()

@@ -79,8 +79,8 @@ func (s *told) await(t *testing.T, want int) {
 	}
 }
 
-// TestChaosNotifications kills the ledger in the middle of 10,000 notifications, twice. Each comes, in
-// the order of the log; what comes twice is the same, under the same id.
+// TestChaosNotifications kills the ledger in the middle of 10,000 notifications, twice. Each comes,
+// in the order of the log; what comes twice is the same, under the same id.
 func TestChaosNotifications(t *testing.T) {
 	t.Parallel()
 	total := budget.Budget{Short: 600, Usual: 10_000, Chaos: 10_000}.Now()

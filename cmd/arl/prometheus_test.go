@@ -56,9 +56,9 @@ func scriptCondition(condition string) (bool, error) {
 	return true, nil
 }
 
-// scriptPrometheus starts a real Prometheus, which scrapes the ledger of the script and evaluates the
-// alerts of docs/operations. It returns when each rule is evaluated without an error, and each metric
-// that a rule reads has data.
+// scriptPrometheus starts a real Prometheus, which scrapes the ledger of the script and evaluates
+// the alerts of docs/operations. It returns when each rule is evaluated without an error, and each
+// metric that a rule reads has data.
 func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
 	rules, err := os.ReadFile(filepath.FromSlash("../../docs/operations/alerts.yaml"))
 	ts.Check(err)
@@ -97,8 +97,8 @@ func aim(ts *testscript.TestScript) {
 	ts.Check(os.Rename(path+".new", path))
 }
 
-// askEvery is the time between two questions of a drill that waits. A drill that asks without a pause
-// takes the processors from the processes that it waits for.
+// askEvery is the time between two questions of a drill that waits. A drill that asks without a
+// pause takes the processors from the processes that it waits for.
 const askEvery = 50 * time.Millisecond
 
 // waitFor asks every [askEvery] whether something is so, until limit is over.

@@ -16,8 +16,8 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 )
 
-// TestServePublishes: a ledger publishes to a bucket while it runs, and arl audits the log from there
-// alone. A ledger that lost entries finds the published head, and does not start.
+// TestServePublishes: a ledger publishes to a bucket while it runs, and arl audits the log from
+// there alone. A ledger that lost entries finds the published head, and does not start.
 func TestServePublishes(t *testing.T) {
 	backend := s3mem.New()
 	if err := backend.CreateBucket("logs"); err != nil {

@@ -13,8 +13,8 @@ import (
 	"recoveryledger/merkle"
 )
 
-// arms derives the arm of each attempt again from an export and nothing else: by the text of ROL-5, with
-// none of the code that decides. It returns how many attempts of each arm it found.
+// arms derives the arm of each attempt again from an export and nothing else: by the text of ROL-5,
+// with none of the code that decides. It returns how many attempts of each arm it found.
 func arms(t *testing.T, dir string) map[entry.Arm]int {
 	t.Helper()
 	x, err := export.Open(dir)

@@ -63,7 +63,8 @@ const tools = `tools:
     raw: true
 `
 
-// live runs cases through arl recover --live, recorded in the ledger, and returns their traces by id.
+// live runs cases through arl recover --live, recorded in the ledger, and returns their traces by
+// id.
 func (m *machine) live(out, rules string, ids ...string) map[string]engine.Trace {
 	m.t.Helper()
 	dir := m.t.TempDir()
@@ -92,8 +93,8 @@ func (m *machine) live(out, rules string, ids ...string) map[string]engine.Trace
 	return traces
 }
 
-// TestRecoverObeysRollout makes attempts for real in each stage of a rollout: a case is decided by the
-// rules of its arm, its trace and its entry say so, and what the candidate of a shadow decided
+// TestRecoverObeysRollout makes attempts for real in each stage of a rollout: a case is decided by
+// the rules of its arm, its trace and its entry say so, and what the candidate of a shadow decided
 // stands beside. The directory of such a run replays, and is verified offline.
 func TestRecoverObeysRollout(t *testing.T) {
 	t.Parallel()
@@ -216,8 +217,8 @@ func TestRunObeysRollout(t *testing.T) {
 	m.stop()
 }
 
-// TestServeRecordsRecoveries: a served ledger signs attempts by the key of an engine that is enrolled,
-// within its quota.
+// TestServeRecordsRecoveries: a served ledger signs attempts by the key of an engine that is
+// enrolled, within its quota.
 func TestServeRecordsRecoveries(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "engine.key")

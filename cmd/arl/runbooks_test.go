@@ -116,8 +116,8 @@ func TestPromtool(t *testing.T) {
 // runbookSections are the headings of a runbook, in their order.
 var runbookSections = []string{"Symptom", "What it means for safety", "First commands", "Decide", "How to know that it is over"}
 
-// TestRunbooks wants of each runbook its sections, three first commands, and a drill that runs every
-// command of the page. A drill without a runbook is refused.
+// TestRunbooks wants of each runbook its sections, three first commands, and a drill that runs
+// every command of the page. A drill without a runbook is refused.
 func TestRunbooks(t *testing.T) {
 	drills := map[string]string{}
 	scripts, err := filepath.Glob(filepath.Join(root, "testdata", "scripts", "drill_*.txtar"))
@@ -229,9 +229,9 @@ func TestExitReasons(t *testing.T) {
 	}
 }
 
-// TestFailureMatrixNamesRunbooks wants a runbook in each row of the failure matrix in which somebody
-// has to act: where the ledger ends with exit code 10 or 74, an alert fires, or people are waited
-// for. An agent's rows are for whoever runs the agent.
+// TestFailureMatrixNamesRunbooks wants a runbook in each row of the failure matrix in which
+// somebody has to act: where the ledger ends with exit code 10 or 74, an alert fires, or people are
+// waited for. An agent's rows are for whoever runs the agent.
 func TestFailureMatrixNamesRunbooks(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "docs", "failure-matrix.md"))
 	if err != nil {

@@ -88,8 +88,9 @@ func (t tidied) Run() int {
 //	[prometheus]          whether promtool and prometheus are installed; with CI set they have to be
 //	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
 //
-// SCENARIO is the path of testdata/tool_chain_failures.ndjson, POLICY that of
-// the default policy, GATE that of the recipe of docs/rollout.md, DRAFT that of the worked example of the Internet-Draft.
+// SCENARIO is the path of testdata/tool_chain_failures.ndjson, POLICY that of the default policy,
+// GATE that of the recipe of docs/rollout.md, DRAFT that of the worked example of the
+// Internet-Draft.
 //
 // With go test -short those of racedScripts run.
 func TestScripts(t *testing.T) {

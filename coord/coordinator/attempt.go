@@ -12,9 +12,9 @@ import (
 const resultDecided = "decided"
 
 // attemptsOf returns the entry of the decision that a claim rests on, about the work of the agent
-// that had the task before. In a shadow, the entry of what the candidate would have decided follows.
-// It returns none if the claim rests on no failure. The coordinator submits all at once, the claim
-// first: the claim stands also if the ledger refuses an attempt.
+// that had the task before. In a shadow, the entry of what the candidate would have decided
+// follows. It returns none if the claim rests on no failure. The coordinator submits all at once,
+// the claim first: the claim stands also if the ledger refuses an attempt.
 func attemptsOf(s *coord.State, body entry.Body, now int64, rules *coord.Rules) []entry.Body {
 	claim, ok := body.(*entry.Task)
 	if !ok || claim.Op != entry.TaskAssign {

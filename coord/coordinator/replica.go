@@ -149,8 +149,8 @@ func (c *Replica) Committed(head verify.SignedHead) {
 }
 
 // Revert makes the committed state the one that admits entries, and returns a fold of it. The state
-// before is given up: it has entries that are not registered. The goroutine that orders entries calls
-// Revert. It must not be called after NoReaders, or before Committed.
+// before is given up: it has entries that are not registered. The goroutine that orders entries
+// calls Revert. It must not be called after NoReaders, or before Committed.
 func (c *Replica) Revert() *Fold {
 	clear(c.fresh)
 	c.fresh = c.fresh[:0]

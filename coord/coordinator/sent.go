@@ -9,8 +9,8 @@ import (
 )
 
 // SentBundles remember when bundles of commands were last sent, since the process began. No entry
-// says so. A request for a bundle names the agent and proves nothing: whoever names an agent gets the
-// agent's bundles. There is at most one time for each agent of each incident of the log.
+// says so. A request for a bundle names the agent and proves nothing: whoever names an agent gets
+// the agent's bundles. There is at most one time for each agent of each incident of the log.
 type SentBundles struct {
 	now   func() time.Time
 	since int64 // Unix milliseconds

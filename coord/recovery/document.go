@@ -69,15 +69,16 @@ type Thresholds struct {
 	// of the first means TolerancePPM. Zero of the second means that latencies are not compared.
 	CostTolerancePPM    int64 `json:"cost_tolerance_ppm,omitzero"`
 	LatencyTolerancePPM int64 `json:"latency_tolerance_ppm,omitzero"`
-	// CalibrationErrorMaxPPM is the greatest difference between the confidences of attempts and their
-	// outcomes, as the expected calibration error in parts per million. Zero: not asked for.
+	// CalibrationErrorMaxPPM is the greatest difference between the confidences of attempts and
+	// their outcomes, as the expected calibration error in parts per million. Zero: not asked for.
 	CalibrationErrorMaxPPM int64 `json:"calibration_error_max_ppm,omitzero"`
 	// MissingAllowed lists classes and slices of the baseline that a run may lack.
 	MissingAllowed []string `json:"missing_allowed,omitzero"`
 	// Slices are tags that are reported and judged on their own.
 	Slices []string `json:"slices,omitzero"`
 	// SliceRecoveryRateMinPPM has the smallest recovery rate of single slices, in parts per
-	// million. Of another slice, RecoveryRateMinPPM must not be missed by more than chance explains.
+	// million. Of another slice, RecoveryRateMinPPM must not be missed by more than chance
+	// explains.
 	SliceRecoveryRateMinPPM map[string]int64 `json:"slice_recovery_rate_min_ppm,omitzero"`
 }
 

@@ -21,8 +21,8 @@ type Pattern struct {
 // The digest of the policy is their version.
 func (p *Policy) Patterns() []Pattern { return p.doc.Patterns }
 
-// checkPatterns reports patterns that fit every message, that an earlier one hides, or whose failure is
-// none.
+// checkPatterns reports patterns that fit every message, that an earlier one hides, or whose
+// failure is none.
 func (b *builder) checkPatterns() {
 	seen := map[string]int{}
 	for i, p := range b.policy.doc.Patterns {

@@ -25,9 +25,9 @@ func (r *Rollout) Compiled() *recovery.Policy {
 	return p
 }
 
-// Of returns the rules that decide a case. inForce are the rules of the policy in force. If they are
-// not the baseline of the rollout, as the built-in rules in place of rules that do not compile, the
-// case belongs to no arm: the evidence compares candidate and baseline alone.
+// Of returns the rules that decide a case. inForce are the rules of the policy in force. If they
+// are not the baseline of the rollout, as the built-in rules in place of rules that do not compile,
+// the case belongs to no arm: the evidence compares candidate and baseline alone.
 func (f *Fold) Of(inForce *recovery.Policy, id string) recovery.Arms {
 	r := f.current
 	if r == nil || r.Terms.BaselineDigest != inForce.Hash() {

@@ -1,6 +1,7 @@
 // Package rollout is the part of the fold that rolls a candidate policy out: which rollout is under
-// way, which arm decides a case, and how a rollout may move (ROL-1 to ROL-6). The state follows from
-// the log alone. Package coord checks signatures and roles, and calls this package for the rest.
+// way, which arm decides a case, and how a rollout may move (ROL-1 to ROL-6). The state follows
+// from the log alone. Package coord checks signatures and roles, and calls this package for the
+// rest.
 package rollout
 
 import (
@@ -214,8 +215,8 @@ func (r *Rollout) fallen(at int64) entry.Gate {
 	return ""
 }
 
-// AdmitPolicy checks a policy entry against the rollout under way (ROL-4). law is the policy that it
-// replaces. The error is a [*entry.Refusal].
+// AdmitPolicy checks a policy entry against the rollout under way (ROL-4). law is the policy that
+// it replaces. The error is a [*entry.Refusal].
 func (f *Fold) AdmitPolicy(p *entry.Policy, law Law) error {
 	now := f.current
 	switch {

@@ -22,8 +22,8 @@ func (b behavior) draw(r *rand.Rand) *entry.AttemptCase {
 	return c
 }
 
-// simulate runs rollouts of so many pairs of cases, watched after every case. It counts those that a
-// gate ends, and those in which the candidate is better by a gate and none fell.
+// simulate runs rollouts of so many pairs of cases, watched after every case. It counts those that
+// a gate ends, and those in which the candidate is better by a gate and none fell.
 func simulate(rollouts, pairs int, canary, control behavior) (aborted, better int) {
 	r := rand.New(rand.NewPCG(7, 11))
 	for range rollouts {

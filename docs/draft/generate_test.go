@@ -1,5 +1,5 @@
-// Package draft_test holds the Internet-Draft to the code. What the draft includes, its CDDL, tables
-// and worked example, is made here and compared; go test -update writes it. Each normative
+// Package draft_test holds the Internet-Draft to the code. What the draft includes, its CDDL,
+// tables and worked example, is made here and compared; go test -update writes it. Each normative
 // statement names the tests that hold the implementation to it.
 package draft_test
 

@@ -8,9 +8,9 @@ import (
 //go:embed draft-arl-agent-recovery-00.md
 var text string
 
-// Statement returns the words of a normative statement, such as RPL-1, in the source of the draft: from
-// the begin of its paragraph, list item or preceding statement to its id. It reports false for an id
-// that the draft does not have.
+// Statement returns the words of a normative statement, such as RPL-1, in the source of the draft:
+// from the begin of its paragraph, list item or preceding statement to its id. It reports false for
+// an id that the draft does not have.
 func Statement(id string) (words string, ok bool) {
 	_, body, _ := strings.Cut(text, "--- middle")
 	before, _, ok := strings.Cut(body, " ("+id+")")

@@ -37,9 +37,10 @@ type Standing struct {
 	Err     error // why there is no batch, and none follows
 }
 
-// Follow sends what stands from number next on, in order, until ctx ends or a batch cannot be taken.
-// It decodes and hashes the entries ahead of the receiver. Their signatures count as checked, by the
-// node that made the batch. warn is told of each error after which Follow reads again.
+// Follow sends what stands from number next on, in order, until ctx ends or a batch cannot be
+// taken. It decodes and hashes the entries ahead of the receiver. Their signatures count as
+// checked, by the node that made the batch. warn is told of each error after which Follow reads
+// again.
 func (m *Member) Follow(ctx context.Context, next uint64, to chan<- Standing, warn func(next uint64, err error)) {
 	for ctx.Err() == nil {
 		for data, err := range m.Sequencer.Batches(ctx, next) {

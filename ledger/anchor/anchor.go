@@ -3,8 +3,8 @@
 // contain the anchored tree, so the ledger refuses that database.
 //
 // The file has two slots of 512 bytes. Writes alternate between them, so that one slot is whole
-// after a crash at any moment. A slot has one line each for magic, origin, number of the batch, size
-// and root, then the SHA-256 of these lines, then padding.
+// after a crash at any moment. A slot has one line each for magic, origin, number of the batch,
+// size and root, then the SHA-256 of these lines, then padding.
 package anchor
 
 import (

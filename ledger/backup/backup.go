@@ -1,16 +1,17 @@
-// Package backup keeps what a ledger needs beside its log: the key files, and the evidence outside the
-// log. The log itself is an export (package export) in the same directory.
+// Package backup keeps what a ledger needs beside its log: the key files, and the evidence outside
+// the log. The log itself is an export (package export) in the same directory.
 //
 //	backup.json        origin, tree head, and the files by their digests
 //	files/SHA256       the content of a file; it is never changed
 //	log/               the export
 //
-// A file gets its name when it is whole, and backup.json comes last. So a crash at any moment leaves the
-// older backup or the newer one. Another backup to the same directory writes only what is new.
+// A file gets its name when it is whole, and backup.json comes last. So a crash at any moment
+// leaves the older backup or the newer one. Another backup to the same directory writes only what
+// is new.
 //
-// An anchor is no part of a backup: restored together with the data, it would vouch for an old state.
-// Neither is the mark of a key that has signed nothing, since the key may have signed by the time of
-// the restore.
+// An anchor is no part of a backup: restored together with the data, it would vouch for an old
+// state. Neither is the mark of a key that has signed nothing, since the key may have signed by the
+// time of the restore.
 package backup
 
 import (
@@ -102,8 +103,8 @@ func Parse(text []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// validName reports whether a file of that name can be in a backup: evidence.ndjson, or a file right
-// in keys.
+// validName reports whether a file of that name can be in a backup: evidence.ndjson, or a file
+// right in keys.
 func validName(name string) bool {
 	if name == EvidenceName {
 		return true
@@ -178,8 +179,8 @@ func Begin(dir, origin string) (*Writer, error) {
 // Close ends the writing. Without Commit the backup is as it was.
 func (w *Writer) Close() error { return w.lock.Close() }
 
-// LogAlone begins a backup without files beside the log. The error is [os.ErrExist] if the backup before
-// has such files: Commit would remove the keys, of which this may be the last copy.
+// LogAlone begins a backup without files beside the log. The error is [os.ErrExist] if the backup
+// before has such files: Commit would remove the keys, of which this may be the last copy.
 func (w *Writer) LogAlone() error {
 	if w.had == 0 {
 		return nil
@@ -229,8 +230,8 @@ func (w *Writer) add(name, path string) error {
 	return durable.Write(f.path(w.dir), content, 0o600)
 }
 
-// Commit writes the manifest under the tree head of the export. A crash here leaves files that nothing
-// refers to; the next Commit removes them.
+// Commit writes the manifest under the tree head of the export. A crash here leaves files that
+// nothing refers to; the next Commit removes them.
 func (w *Writer) Commit(head merkle.Head) (*Manifest, error) {
 	w.m.Head = head
 	text, err := w.m.Encode()
@@ -256,7 +257,8 @@ func (w *Writer) Commit(head merkle.Head) (*Manifest, error) {
 
 func (f *File) path(dir string) string { return filepath.Join(dir, filesName, f.SHA256) }
 
-// read returns the content of a file of a backup, if it is what was kept. The error is [ErrDamaged].
+// read returns the content of a file of a backup, if it is what was kept. The error is
+// [ErrDamaged].
 func (f *File) read(dir string) ([]byte, error) {
 	info, err := os.Stat(f.path(dir))
 	if err == nil && info.Size() != f.Size {
@@ -275,8 +277,8 @@ func (f *File) read(dir string) ([]byte, error) {
 	return content, nil
 }
 
-// Restore writes the files of a backup into a data directory. A file that is there must be the same.
-// The error is [ErrDamaged], or [os.ErrExist] with the name of another file.
+// Restore writes the files of a backup into a data directory. A file that is there must be the
+// same. The error is [ErrDamaged], or [os.ErrExist] with the name of another file.
 func (m *Manifest) Restore(dir, data string) error {
 	contents := make([][]byte, len(m.Files))
 	for i := range m.Files { // all are read before one is written

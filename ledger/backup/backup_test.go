@@ -61,8 +61,9 @@ func save(t *testing.T, data, dir string, size uint64) (*backup.Manifest, *backu
 
 var ledgerFiles = map[string]string{"keys/ledger.key": "key", "keys/coordinator.key": "other key", "evidence.ndjson": "{}\n{}\n"}
 
-// TestRestoresWhatWasSaved saves a data directory twice, and restores it into another. What may not be in
-// a backup is not in it: marks of unused keys, half lines, half files, directories, the database.
+// TestRestoresWhatWasSaved saves a data directory twice, and restores it into another. What may not
+// be in a backup is not in it: marks of unused keys, half lines, half files, directories, the
+// database.
 func TestRestoresWhatWasSaved(t *testing.T) {
 	data, dir := t.TempDir(), filepath.Join(t.TempDir(), "backup")
 	write(t, data, ledgerFiles)

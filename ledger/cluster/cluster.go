@@ -1,8 +1,8 @@
 // Package cluster replicates the order of a log on etcd, which runs in the process of each node. It
 // implements [agreement.Sequencer].
 //
-// Safety rests on write transactions of etcd alone. A batch is stored only if the number before it is
-// the last one, and if the term of the proposer is the newest:
+// Safety rests on write transactions of etcd alone. A batch is stored only if the number before it
+// is the last one, and if the term of the proposer is the newest:
 //
 //	Propose:  If   Value(h) == seq-1  and  ModRevision(t) == term.ID  and  CreateRevision(b/seq) == 0
 //	          Then Put b/seq, Put h=seq      Else Get b/seq
@@ -10,8 +10,8 @@
 //	          Then Put t=node, Get h         -> Term{revision, h}
 //	Confirm:  If   ModRevision(t) == term.ID Then Put n/node
 //
-// The value of h is compared so that a second attempt means the same as the first. The revision of t
-// is compared so that the next proposal of an old leader fails at once. Leases, locks and clocks
+// The value of h is compared so that a second attempt means the same as the first. The revision of
+// t is compared so that the next proposal of an old leader fails at once. Leases, locks and clocks
 // decide nothing. The leader of Raft begins a term, which is advice.
 //
 // etcd holds a tail of the log, and is never backed up. What every node has on its disk is removed.
@@ -42,8 +42,8 @@ import (
 	"recoveryledger/ledger/durable"
 )
 
-// ErrWiped reports a node whose files of etcd are gone. It must not go on as the member that it was,
-// which may have voted: a member that votes twice makes two orders.
+// ErrWiped reports a node whose files of etcd are gone. It must not go on as the member that it
+// was, which may have voted: a member that votes twice makes two orders.
 var ErrWiped = errors.New("cluster: the files of etcd are gone")
 
 // Config says how a node of a cluster is opened. All fields but Logger are mandatory.

@@ -12,8 +12,8 @@ import (
 	"recoveryledger/ledger"
 )
 
-// TestClusterKillLeader kills whichever node leads, twice. The others go on, the node comes back, and
-// nothing acknowledged is lost.
+// TestClusterKillLeader kills whichever node leads, twice. The others go on, the node comes back,
+// and nothing acknowledged is lost.
 func TestClusterKillLeader(t *testing.T) {
 	t.Parallel()
 	s, r := newSite(t, "a", "b", "c"), record{}
@@ -34,8 +34,8 @@ func TestClusterKillLeader(t *testing.T) {
 	s.end(nodes...)
 }
 
-// TestClusterPauseLeader stops the process that leads where it stands, and lets it go on when another
-// node leads. It takes nothing more, and follows.
+// TestClusterPauseLeader stops the process that leads where it stands, and lets it go on when
+// another node leads. It takes nothing more, and follows.
 func TestClusterPauseLeader(t *testing.T) {
 	t.Parallel()
 	s, r := newSite(t, "a", "b", "c"), record{}
@@ -74,8 +74,8 @@ func TestClusterNoMajority(t *testing.T) {
 	s.end(nodes...)
 }
 
-// TestClusterRestoredEtcd puts older files of etcd back at all nodes. The node that is to lead finds
-// that the order has lost batches: it ends, before it signs anything.
+// TestClusterRestoredEtcd puts older files of etcd back at all nodes. The node that is to lead
+// finds that the order has lost batches: it ends, before it signs anything.
 func TestClusterRestoredEtcd(t *testing.T) {
 	t.Parallel()
 	s, r := newSite(t, "a", "b", "c"), record{}

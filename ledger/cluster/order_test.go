@@ -90,7 +90,8 @@ func TestRace(t *testing.T) {
 	must(t, n.Close())
 }
 
-// TestTrim: what every node keeps is removed, and what a node lacks stays. Who comes later hears so.
+// TestTrim: what every node keeps is removed, and what a node lacks stays. Who comes later hears
+// so.
 func TestTrim(t *testing.T) {
 	s := newSite(t, "a")
 	n := s.open("a")

@@ -35,8 +35,8 @@ type heard struct {
 	at       time.Time
 }
 
-// Kept implements [agreement.Sequencer]. One goroutine at a time may call it. On the node that leads
-// Raft it removes what every node has.
+// Kept implements [agreement.Sequencer]. One goroutine at a time may call it. On the node that
+// leads Raft it removes what every node has.
 // The error is [agreement.ErrDiverged] if another node has another head of the same number.
 func (n *Node) Kept(ctx context.Context, seq uint64, head merkle.Head) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// zapTo returns a logger for etcd. Its messages go to logger, as debug messages below warnings. fatal
-// ends the process where etcd would.
+// zapTo returns a logger for etcd. Its messages go to logger, as debug messages below warnings.
+// fatal ends the process where etcd would.
 func zapTo(logger *slog.Logger, fatal func(error)) *zap.Logger {
 	end := hook(fatal)
 	return zap.New(&core{logger: logger}, zap.WithFatalHook(end), zap.WithPanicHook(end))

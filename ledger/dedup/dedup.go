@@ -1,6 +1,6 @@
 // Package dedup finds an entry that is in a log already: one with the same issuer and the same jti
-// (REG-2). [Filter] recognizes nearly all new entries. The store has a key for each committed entry.
-// [Recent] has the keys of the newest entries, the commit in the making included.
+// (REG-2). [Filter] recognizes nearly all new entries. The store has a key for each committed
+// entry. [Recent] has the keys of the newest entries, the commit in the making included.
 package dedup
 
 import (
@@ -42,8 +42,8 @@ func Key(e *entry.Entry) (key ID) {
 }
 
 // Find returns the index of the entry that a key of the index in the store names. ok is false if
-// there is none. It is a Get that asks the bloom filters of the lowest level too, because nearly all keys
-// asked for are not in the store.
+// there is none. It is a Get that asks the bloom filters of the lowest level too, because nearly
+// all keys asked for are not in the store.
 func Find(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
 	it, err := r.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	if err != nil {

@@ -53,9 +53,9 @@ func brief(text string) string {
 // formatMarker is the marker in the directory of a database that has its format: a decimal number.
 const formatMarker = "format-version"
 
-// CheckFormat refuses the database in dir if a newer engine wrote it. It changes nothing, and does not
-// look at anything else: opening the database names other mistakes. The engine itself has no class for
-// this error, so that it would count as damage.
+// CheckFormat refuses the database in dir if a newer engine wrote it. It changes nothing, and does
+// not look at anything else: opening the database names other mistakes. The engine itself has no
+// class for this error, so that it would count as damage.
 func CheckFormat(fs vfs.FS, dir string) error {
 	text, err := atomicfs.ReadMarker(fs, dir, formatMarker)
 	format, malformed := strconv.ParseUint(text, 10, 64)

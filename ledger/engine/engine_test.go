@@ -15,8 +15,8 @@ import (
 	"recoveryledger/ledger/engine"
 )
 
-// TestLoggerTellsOnce wants an error that the engine repeats once, cut to one line of bounded length,
-// and other errors beside it.
+// TestLoggerTellsOnce wants an error that the engine repeats once, cut to one line of bounded
+// length, and other errors beside it.
 func TestLoggerTellsOnce(t *testing.T) {
 	var out bytes.Buffer
 	l := &engine.Logger{To: slog.New(slog.NewTextHandler(&out, nil))}
@@ -53,8 +53,8 @@ func TestFatalEndsTheProcess(t *testing.T) {
 	}
 }
 
-// TestNewerFormat refuses the format of a newer engine alone. A directory without a format, or with one
-// that is no number, is not its matter.
+// TestNewerFormat refuses the format of a newer engine alone. A directory without a format, or with
+// one that is no number, is not its matter.
 func TestNewerFormat(t *testing.T) {
 	newest := uint64(pebble.FormatNewest)
 	for format, newer := range map[string]bool{

@@ -112,8 +112,8 @@ type Joint struct {
 	room int // for further cases, in bytes; 0: not known
 }
 
-// Join takes the first case of another attempt up. It reports false if the entry has no room for the
-// case.
+// Join takes the first case of another attempt up. It reports false if the entry has no room for
+// the case.
 func (j *Joint) Join(other *Attempt) bool {
 	if j.room == 0 {
 		j.room = joinMax - j.Size()
@@ -127,7 +127,8 @@ func (j *Joint) Join(other *Attempt) bool {
 	return true
 }
 
-// joinMax bounds the cases of an entry in bytes: as base64 they are smaller than an envelope may be.
+// joinMax bounds the cases of an entry in bytes: as base64 they are smaller than an envelope may
+// be.
 const joinMax = 33 << 10
 
 // Of returns the principal whose work the cases are.

@@ -9,8 +9,8 @@
 //	-----BEGIN ENCRYPTED SIGSTORE PRIVATE KEY-----
 //	                                        JSON {kdf, cipher, ciphertext of PKCS#8 in DER}
 //
-// A key may also stay in a KMS, which a URI names; see [Load]. A key file may hold such a URI beside
-// the public key instead of a private key; see [Refer].
+// A key may also stay in a KMS, which a URI names; see [Load]. A key file may hold such a URI
+// beside the public key instead of a private key; see [Refer].
 //
 // The ledger's own keys are two note signer keys in a file of two lines, as they
 // are or encrypted in the same way; see [Ledger].

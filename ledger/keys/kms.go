@@ -19,9 +19,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// KMSError reports that the key at a URI cannot be used. It wraps [ErrSignature] if the KMS returned
-// a signature that is not the key's, context.DeadlineExceeded if the KMS did not answer in time,
-// exec.ErrNotFound if there is no program for the scheme, or an [*entry.Refusal] for a key of
+// KMSError reports that the key at a URI cannot be used. It wraps [ErrSignature] if the KMS
+// returned a signature that is not the key's, context.DeadlineExceeded if the KMS did not answer in
+// time, exec.ErrNotFound if there is no program for the scheme, or an [*entry.Refusal] for a key of
 // another algorithm.
 type KMSError struct {
 	URI    string // as it was given
@@ -102,9 +102,9 @@ func (k *kmsKey) sign(content []byte) ([]byte, error) {
 	return sig, nil
 }
 
-// askKMS asks the program of a key's scheme one question. It returns when the time is over, whatever
-// the program does: a child of the program can hold the pipe that the library reads from, and then
-// the library waits longer than its context.
+// askKMS asks the program of a key's scheme one question. It returns when the time is over,
+// whatever the program does: a child of the program can hold the pipe that the library reads from,
+// and then the library waits longer than its context.
 func askKMS[T any](k *kmsKey, question func(context.Context, kms.SignerVerifier) (T, error)) (T, error) {
 	type answer struct {
 		value T

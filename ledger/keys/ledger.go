@@ -81,9 +81,10 @@ func GenerateLedger(dir, origin string, passphrase Passphrase) (*Ledger, error) 
 	return ReferLedger(dir, origin, "", passphrase)
 }
 
-// ReferLedger is [GenerateLedger] with a key in a KMS, which signs tree heads. It must be an Ed25519
-// key that signs the same twice (RFC 8032). No KMS has the ML-DSA-44 key, which is always in the
-// file: it convinces nobody without the signature of the other key. uri empty: both keys are made.
+// ReferLedger is [GenerateLedger] with a key in a KMS, which signs tree heads. It must be an
+// Ed25519 key that signs the same twice (RFC 8032). No KMS has the ML-DSA-44 key, which is always
+// in the file: it convinces nobody without the signature of the other key. uri empty: both keys are
+// made.
 func ReferLedger(dir, origin, uri string, passphrase Passphrase) (*Ledger, error) {
 	path := filepath.Join(dir, ledgerFile)
 	ledger, content, err := newLedger(origin, uri, passphrase)

@@ -11,7 +11,8 @@ const (
 	maxFile = 16 << 10
 	// kmsWait is how long an answer of a KMS may take.
 	kmsWait = 10 * time.Second
-	// kmsPauseFirst and kmsPauseLongest bound the pause after which a KMS that failed is asked again.
+	// kmsPauseFirst and kmsPauseLongest bound the pause after which a KMS that failed is asked
+	// again.
 	kmsPauseFirst, kmsPauseLongest = 100 * time.Millisecond, 5 * time.Second
 	// headsKept is how many signatures of a ledger's key in a KMS are kept, to answer readers
 	// without the KMS.

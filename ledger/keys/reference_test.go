@@ -107,8 +107,8 @@ func TestLedgerKeyInKMSIsRefused(t *testing.T) {
 	}
 }
 
-// TestReference reads the file of a key in a KMS while the KMS is away, and refuses what is not such
-// a file.
+// TestReference reads the file of a key in a KMS while the KMS is away, and refuses what is not
+// such a file.
 func TestReference(t *testing.T) {
 	installKMS(t)
 	made, path := mustGenerate(t, ECDSAP256, nil)
@@ -139,8 +139,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestAKMSThatFailedIsNotAskedAtOnce wants callers to get the error at once, one of them to ask again
-// after the pause, and each question to be told.
+// TestAKMSThatFailedIsNotAskedAtOnce wants callers to get the error at once, one of them to ask
+// again after the pause, and each question to be told.
 func TestAKMSThatFailedIsNotAskedAtOnce(t *testing.T) {
 	var told []error
 	h := health{used: func(_ time.Duration, err error) { told = append(told, err) }}

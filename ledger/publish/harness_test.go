@@ -142,8 +142,8 @@ func newDirectory(tb testing.TB) *place {
 	}}
 }
 
-// complete does what S3 does and gofakes3 does not: it keeps Cache-Control, and takes the framing of
-// a body that is signed in chunks out of Content-Encoding.
+// complete does what S3 does and gofakes3 does not: it keeps Cache-Control, and takes the framing
+// of a body that is signed in chunks out of Content-Encoding.
 func complete(store http.Handler) http.Handler {
 	var caching sync.Map
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -192,7 +192,8 @@ func newBucket(tb testing.TB) *place {
 	return p
 }
 
-// check compares all files under the published head with the log as it was then, and returns the size.
+// check compares all files under the published head with the log as it was then, and returns the
+// size.
 func (p *place) check(l *log) uint64 {
 	p.t.Helper()
 	signed, header, found := p.get(export.Checkpoint)

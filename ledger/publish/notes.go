@@ -69,8 +69,8 @@ func (n *notes) add(size uint64) (added bool) {
 	return added
 }
 
-// expire sets the end of partial tiles that are full in the tree of a published head, and returns the
-// names of those whose end has come.
+// expire sets the end of partial tiles that are full in the tree of a published head, and returns
+// the names of those whose end has come.
 func (n *notes) expire(size uint64, now time.Time, keep time.Duration) (names []string, changed bool) {
 	open := map[string]bool{}
 	for _, t := range partialTiles(size) {

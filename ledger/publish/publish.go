@@ -1,5 +1,5 @@
-// Package publish brings the static files of a log (c2sp.org/tlog-tiles) to where readers get them: a
-// directory, or a bucket of any S3-compatible store. Readers never touch the ledger.
+// Package publish brings the static files of a log (c2sp.org/tlog-tiles) to where readers get them:
+// a directory, or a bucket of any S3-compatible store. Readers never touch the ledger.
 //
 //	checkpoint             the signed tree head, cached for a second
 //	tile/0/000             256 hashes, cached for ever
@@ -7,11 +7,11 @@
 //	tile/entries/000       256 leaves, gzipped in a bucket
 //	.arl-publish           what a publisher has to remember; no part of the log
 //
-// Data comes before the tree head: what a tree head covers is there. All files but checkpoint follow
-// from their name and the log, so that a publisher that was killed, or two at a time, write the same
-// bytes. A tree head is put only in the place of the one that was read before ([PutOptions].IfTag).
-// A target that is ahead of the log is a witness for nothing: the log has lost entries, and the error
-// is [ledger.ErrRolledBack].
+// Data comes before the tree head: what a tree head covers is there. All files but checkpoint
+// follow from their name and the log, so that a publisher that was killed, or two at a time, write
+// the same bytes. A tree head is put only in the place of the one that was read before
+// ([PutOptions].IfTag). A target that is ahead of the log is a witness for nothing: the log has
+// lost entries, and the error is [ledger.ErrRolledBack].
 package publish
 
 import (
@@ -51,8 +51,8 @@ const maxObject = 1 << 20
 
 // Open returns the target at a location: s3://BUCKET/PREFIX or file://DIRECTORY. A bucket takes its
 // keys, region and endpoint from the variables of the AWS tools: AWS_ACCESS_KEY_ID,
-// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL. Open
-// makes no request.
+// AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL.
+// Open makes no request.
 func Open(location string, getenv func(string) string) (Target, error) {
 	at, err := url.Parse(location)
 	if err == nil && (at.RawQuery != "" || at.Fragment != "" || at.User != nil) {

@@ -19,8 +19,8 @@ import (
 
 var places = map[string]func(testing.TB) *place{"directory": newDirectory, "bucket": newBucket}
 
-// TestPublish: after every step all files are there that the published head covers, with the bytes and
-// headers that readers need, and a step without news writes nothing.
+// TestPublish: after every step all files are there that the published head covers, with the bytes
+// and headers that readers need, and a step without news writes nothing.
 func TestPublish(t *testing.T) {
 	for name, at := range places {
 		t.Run(name, func(t *testing.T) {
@@ -39,8 +39,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// TestPartialTilesGo: partial tiles stay for an hour after a published head has the full tile, and not
-// longer, though the publisher was another process before.
+// TestPartialTilesGo: partial tiles stay for an hour after a published head has the full tile, and
+// not longer, though the publisher was another process before.
 func TestPartialTilesGo(t *testing.T) {
 	for name, at := range places {
 		p, l, now := at(t), &log{name: "a"}, time.Unix(1e9, 0)
@@ -75,7 +75,8 @@ func TestPartialTilesGo(t *testing.T) {
 	}
 }
 
-// TestTargetAheadOfTheLog: a published head that the log does not have ends the publishing, and stays.
+// TestTargetAheadOfTheLog: a published head that the log does not have ends the publishing, and
+// stays.
 func TestTargetAheadOfTheLog(t *testing.T) {
 	for name, at := range places {
 		p := at(t)
@@ -116,8 +117,8 @@ func fork(same, size int) *log {
 	return l.grow(size)
 }
 
-// TestPublishedFewerThanSize: a head that covers less than what is published is no loss where the log
-// has all of it, as after a restart before the witnesses cosign.
+// TestPublishedFewerThanSize: a head that covers less than what is published is no loss where the
+// log has all of it, as after a restart before the witnesses cosign.
 func TestPublishedFewerThanSize(t *testing.T) {
 	p := newBucket(t)
 	p.once((&log{name: "a"}).grow(20))
@@ -262,7 +263,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestRun: an error of the store is tried again, and what the log grows by is published, until the end.
+// TestRun: an error of the store is tried again, and what the log grows by is published, until the
+// end.
 func TestRun(t *testing.T) {
 	p, l := newBucket(t), (&log{name: "a"}).grow(5)
 	put := make(chan int64, 1<<10) // a put was answered, or will be

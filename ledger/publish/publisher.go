@@ -89,9 +89,9 @@ func Write(ctx context.Context, location string, c *export.Config) (*export.Repo
 	return p.Once(ctx)
 }
 
-// Run publishes the log, again and again with a pause of every, until ctx ends. An error of the target
-// is logged, and tried again. The error is [ledger.ErrRolledBack] or [export.ErrInconsistent]: the
-// target has a signed tree head that the log does not have.
+// Run publishes the log, again and again with a pause of every, until ctx ends. An error of the
+// target is logged, and tried again. The error is [ledger.ErrRolledBack] or
+// [export.ErrInconsistent]: the target has a signed tree head that the log does not have.
 func (p *Publisher) Run(ctx context.Context, every time.Duration) error {
 	pause := every
 	for {
@@ -120,16 +120,17 @@ func (p *Publisher) Run(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// Conflicts reports whether an error says that the target has a signed tree head that the log does not
-// have.
+// Conflicts reports whether an error says that the target has a signed tree head that the log does
+// not have.
 func Conflicts(err error) bool {
 	return errors.Is(err, ledger.ErrRolledBack) || errors.Is(err, export.ErrInconsistent)
 }
 
-// Once brings the target up to the published tree head. After an error the target has the older tree
-// head or the newer one, whole; the next call goes on. The error is [ledger.ErrRolledBack] if the
-// target has more than the log, [export.ErrInconsistent] if it has another log, [export.ErrDamaged]
-// if the source gives what was not signed, [ErrChanged] if another publisher was faster.
+// Once brings the target up to the published tree head. After an error the target has the older
+// tree head or the newer one, whole; the next call goes on. The error is [ledger.ErrRolledBack] if
+// the target has more than the log, [export.ErrInconsistent] if it has another log,
+// [export.ErrDamaged] if the source gives what was not signed, [ErrChanged] if another publisher
+// was faster.
 func (p *Publisher) Once(ctx context.Context) (*export.Report, error) {
 	r, err := p.begin(ctx)
 	if err != nil || r.nothing {

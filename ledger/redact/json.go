@@ -12,9 +12,9 @@ import (
 // secretValue stands for the value of a member whose name says that it is a secret.
 const secretValue = "[secret]"
 
-// JSON redacts the strings and numbers of a text that is JSON, and the values of members whose names
-// are sensitive. The result of any other text is a JSON string. Lines stay lines, and a line without a
-// secret stays as it is.
+// JSON redacts the strings and numbers of a text that is JSON, and the values of members whose
+// names are sensitive. The result of any other text is a JSON string. Lines stay lines, and a line
+// without a secret stays as it is.
 func JSON(text string) jsontext.Value {
 	var out bytes.Buffer
 	enc, dec := jsontext.NewEncoder(&out), jsontext.NewDecoder(strings.NewReader(text))

@@ -36,7 +36,8 @@ func TestSteps(t *testing.T) {
 	want(1_800_000_001_000, true)
 }
 
-// TestBehindTheLastEntry wants the time of the last entry from a wall clock that an operator accepts.
+// TestBehindTheLastEntry wants the time of the last entry from a wall clock that an operator
+// accepts.
 func TestBehindTheLastEntry(t *testing.T) {
 	const last = 1_800_003_600_000
 	cfg := wallclock.Config{

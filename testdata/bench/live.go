@@ -33,8 +33,8 @@ var questions = []string{
 		`"rule":{"id":"output.malformed","rung":0},"strategy":"retry_altered","result":"failed"}]},"explain":true}`,
 }
 
-// decideOverHTTP measures POST /v1/decide, one question at a time as a live loop asks, against a bare
-// Echo handler that decodes the same questions and answers as many bytes.
+// decideOverHTTP measures POST /v1/decide, one question at a time as a live loop asks, against a
+// bare Echo handler that decodes the same questions and answers as many bytes.
 func decideOverHTTP(ctx context.Context, b *bench) error {
 	size := 0
 	mine, theirs, err := b.turns(func(dir string) (float64, error) {
@@ -70,7 +70,8 @@ func decideOverHTTP(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// decideP99 asks over one connection, and returns the p99 in milliseconds and the bytes of an answer.
+// decideP99 asks over one connection, and returns the p99 in milliseconds and the bytes of an
+// answer.
 func decideP99(ctx context.Context, b *bench, run func(context.Context, net.Listener) error) (p99 float64, size int, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -119,8 +120,8 @@ func serveHandler(handler http.Handler) func(context.Context, net.Listener) erro
 	}
 }
 
-// proxyCalls runs the benchmark of calls through arl mcp, which calls the same server directly, too, in
-// turn.
+// proxyCalls runs the benchmark of calls through arl mcp, which calls the same server directly,
+// too, in turn.
 func proxyCalls(ctx context.Context, b *bench) error {
 	test := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "^BenchmarkCall$", "-benchtime", b.time.String(), "./api/mcp")
 	test.Dir, test.Env = filepath.Join("..", ".."), append(os.Environ(), "TMPDIR="+b.dir)

@@ -49,8 +49,8 @@ func (p *tab) says(text string) {
 	p.await(`document.readyState === "complete" && document.querySelector("main").textContent.includes(` + quote(text) + `)`)
 }
 
-// TestApprove has two people decide an incident: one with keys alone, from the overview, the other with
-// the mouse in another tab. Each page tells what the other does.
+// TestApprove has two people decide an incident: one with keys alone, from the overview, the other
+// with the mouse in another tab. Each page tells what the other does.
 func TestApprove(t *testing.T) {
 	l := start(t)
 	url := l.console()

@@ -11,9 +11,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestForeignSites has another site do what it can with the address of a console, should it know it:
-// frame the page that approves, send its form, and call the console by another name, as after DNS
-// rebinding. Each is refused, and nothing is signed.
+// TestForeignSites has another site do what it can with the address of a console, should it know
+// it: frame the page that approves, send its form, and call the console by another name, as after
+// DNS rebinding. Each is refused, and nothing is signed.
 func TestForeignSites(t *testing.T) {
 	l := start(t)
 	url := l.console()

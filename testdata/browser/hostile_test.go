@@ -15,8 +15,8 @@ import (
 // hostile passes for markup, reorders what stands beside it, cannot be seen, and does not break.
 const hostile = "</td></table><script>window.taken = 1</script><img src=x onerror='window.taken = 1'>\u202egnp\u2066\u200b\u0000\n\t${taken} {{.}} javascript:taken=1 "
 
-// TestHostileTexts has an agent write the worst that it may into every text of its own: the pages show
-// the text, run nothing, and do not scroll sideways.
+// TestHostileTexts has an agent write the worst that it may into every text of its own: the pages
+// show the text, run nothing, and do not scroll sideways.
 func TestHostileTexts(t *testing.T) {
 	l := start(t)
 	id := l.escalate("letter", "monitor")

@@ -19,8 +19,8 @@ func step(exec string) string {
 	return `{"wid": "offer", "exec": "` + exec + `", "parents": [], "effect": "none", "progress": "confirmed"}`
 }
 
-// TestLive looks at pages while the log grows. One stream feeds all tabs. A new row waits for r; a tab
-// takes the stream over from one that is closed.
+// TestLive looks at pages while the log grows. One stream feeds all tabs. A new row waits for r; a
+// tab takes the stream over from one that is closed.
 func TestLive(t *testing.T) {
 	l := start(t)
 	first := open(t)
@@ -182,8 +182,8 @@ func TestThreads(t *testing.T) {
 	page.await(`!document.querySelector("svg.lit")`)
 }
 
-// TestLease watches the lease of a task run down. The page asks for it again, because no entry tells of
-// a renewal. Once the lease is lost, the page tells none.
+// TestLease watches the lease of a task run down. The page asks for it again, because no entry
+// tells of a renewal. Once the lease is lost, the page tells none.
 func TestLease(t *testing.T) {
 	l := start(t)
 	l.arl("", "task", "create", "report", "--reason", "weekly", "--lease-ms", "9000")
@@ -201,9 +201,10 @@ func TestLease(t *testing.T) {
 	page.await(`!document.getElementById("lease") && document.querySelector("main").textContent.includes("crash.lost")`)
 }
 
-// TestManyTabs has more tabs on one console than HTTP/1.1 allows a browser connections, which are six.
-// With ARL_CHAOS in the environment there are the 50 of the goal: 50 tabs take Chromium a minute. Each
-// tab tells of a new entry, the next page still comes, and the console takes little memory for them.
+// TestManyTabs has more tabs on one console than HTTP/1.1 allows a browser connections, which are
+// six. With ARL_CHAOS in the environment there are the 50 of the goal: 50 tabs take Chromium a
+// minute. Each tab tells of a new entry, the next page still comes, and the console takes little
+// memory for them.
 func TestManyTabs(t *testing.T) {
 	count := 8
 	if os.Getenv("ARL_CHAOS") != "" {

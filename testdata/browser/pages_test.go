@@ -15,8 +15,8 @@ var views = []string{
 	"/agents", "/agents/booker", "/log", "/log/49", "/log/99999", "/search?q=nothing", "/health",
 }
 
-// axe checks the page against the rules of the Web Content Accessibility Guidelines 2.0 to 2.2, levels
-// A and AA, and against best practice. It returns what is broken.
+// axe checks the page against the rules of the Web Content Accessibility Guidelines 2.0 to 2.2,
+// levels A and AA, and against best practice. It returns what is broken.
 func (p *tab) axe() []string {
 	p.t.Helper()
 	if eval[string](p, "typeof axe") == "undefined" {
@@ -56,8 +56,8 @@ func (p *tab) fine(view string) {
 	}
 }
 
-// TestViews looks at every page, wide and narrow, light and dark: axe finds nothing, the console says
-// nothing, and nothing scrolls sideways.
+// TestViews looks at every page, wide and narrow, light and dark: axe finds nothing, the console
+// says nothing, and nothing scrolls sideways.
 func TestViews(t *testing.T) {
 	page := open(t)
 	l := start(t)

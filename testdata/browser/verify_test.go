@@ -72,8 +72,8 @@ func first(t *testing.T, body []byte, change func(r *receipt)) []byte {
 	return append(append(line, '\n'), rest...)
 }
 
-// TestVerify presses the button on the page of an entry: a sound receipt holds, and each doctored one
-// is refused at its step.
+// TestVerify presses the button on the page of an entry: a sound receipt holds, and each doctored
+// one is refused at its step.
 func TestVerify(t *testing.T) {
 	l := start(t)
 	page := open(t)
@@ -134,8 +134,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestVectors has the modules that a ledger serves judge all protocol vectors, on a page of the ledger,
-// under its Content Security Policy.
+// TestVectors has the modules that a ledger serves judge all protocol vectors, on a page of the
+// ledger, under its Content Security Policy.
 func TestVectors(t *testing.T) {
 	l := start(t)
 	page := open(t)

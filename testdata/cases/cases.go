@@ -1,6 +1,6 @@
 // Package cases holds folders of protocol vectors to what a test generates, and tells in what a
-// vector differs from another: vectors that are much alike are kept as one case, and as JSON Patches
-// (RFC 6902) of that.
+// vector differs from another: vectors that are much alike are kept as one case, and as JSON
+// Patches (RFC 6902) of that.
 //
 // The package is for tests alone. It lies in testdata so that the product cannot depend on
 // it.

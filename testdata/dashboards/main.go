@@ -40,8 +40,8 @@ func write(dir string) error {
 	return nil
 }
 
-// encode returns the JSON that Grafana imports. The data source is a variable, so that one file fits
-// every Grafana.
+// encode returns the JSON that Grafana imports. The data source is a variable, so that one file
+// fits every Grafana.
 func (b *board) encode() ([]byte, error) {
 	source, kind := "${source}", "prometheus"
 	ref := common.DataSourceRef{Type: &kind, Uid: &source}

@@ -25,8 +25,8 @@ import (
 // of the tests is removed at the end, since a killed process leaves its files there.
 //
 // The program is built at one place for all rooms: linking it takes longer than most tests, and the
-// go command links nothing that is up to date. The tests have a copy of their own, so that a build of
-// other sources changes no program under them.
+// go command links nothing that is up to date. The tests have a copy of their own, so that a build
+// of other sources changes no program under them.
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "arl-test-")
 	if err != nil {
@@ -45,8 +45,8 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Build puts arl into a folder that it makes. With a version it is another program of the same tree,
-// which says that version.
+// Build puts arl into a folder that it makes. With a version it is another program of the same
+// tree, which says that version.
 func Build(dir, version string) (err error) {
 	shared, args := filepath.Join(Root(), "bin", "test"), []string{"build", "-o", "arl"}
 	if version != "" {

@@ -146,7 +146,8 @@ func TestTasks(t *testing.T) {
 		Crashes: []tally.Crash{{Class: "process", Code: "exit", Claims: 1}}, Retries: 1, Restarts: 4, CostMicroUSD: 500})
 }
 
-// TestAttempts counts the steps of recovery of the agent's own work, by strategy, whoever wrote them.
+// TestAttempts counts the steps of recovery of the agent's own work, by strategy, whoever wrote
+// them.
 func TestAttempts(t *testing.T) {
 	var l log
 	cost, latency := int64(7), int64(40)

@@ -77,8 +77,8 @@ func newCarrier(t *testing.T, to string, left int64) *carrier {
 	return c
 }
 
-// hurry is [agent.Run] on a clock that jumps over the pauses after failures. These are shorter than the
-// time between two looks, which is an hour.
+// hurry is [agent.Run] on a clock that jumps over the pauses after failures. These are shorter than
+// the time between two looks, which is an hour.
 func hurry(ctx context.Context, a *agent.Agent, w agent.Waiter) error {
 	jumped := int64(0)
 	for ctx.Err() == nil {

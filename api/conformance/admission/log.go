@@ -72,8 +72,8 @@ func (l *play) continues(older uint64, newer verify.SignedHead) {
 	}
 }
 
-// answersFrom sees with which status a request is answered that needs a size of the log, and that the
-// answer says a size that the log has.
+// answersFrom sees with which status a request is answered that needs a size of the log, and that
+// the answer says a size that the log has.
 func (l *play) answersFrom(least uint64, want int) {
 	if l.err != nil {
 		return

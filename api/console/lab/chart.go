@@ -63,7 +63,8 @@ type band struct {
 	HasGates bool
 }
 
-// drawSweep draws the sweep whose page has a path. Values stand at equal distances, as they have equal steps.
+// drawSweep draws the sweep whose page has a path. Values stand at equal distances, as they have
+// equal steps.
 func drawSweep(r *engine.SweepReport, path string) *chart {
 	c := &chart{Width: chartWidth, Height: chartHeight, Top: chartTop, Bottom: chartHeight - chartBottom, Left: chartLeft, Right: chartWidth - chartRight,
 		ValuesY: valuesY, TitleY: titleY, Plot: plotHeight, Most: 1, Param: r.Param}

@@ -52,8 +52,8 @@ func TestUpload(t *testing.T) {
 	s.ask(http.MethodPost, "/lab/files", "multipart/form-data", "", http.StatusBadRequest)
 }
 
-// TestPolicy edits a policy: the page lists the mistakes, keeps the text, and gives the command that
-// puts the policy in force.
+// TestPolicy edits a policy: the page lists the mistakes, keeps the text, and gives the command
+// that puts the policy in force.
 func TestPolicy(t *testing.T) {
 	s := open(t)
 	s.shows("/lab/policy", "No mistake.", "Keep the policy first", "recovery:")

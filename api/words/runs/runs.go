@@ -181,8 +181,8 @@ func Steps(t *engine.Trace) *Table {
 	return table
 }
 
-// End says how a case ended: also in which arm of a rollout, and what the candidate of a shadow would
-// have done.
+// End says how a case ended: also in which arm of a rollout, and what the candidate of a shadow
+// would have done.
 func End(t *engine.Trace) string {
 	var end strings.Builder
 	end.WriteString(Phrase(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason))

@@ -390,7 +390,8 @@ func (c *Connection) COSE(ctx context.Context, index uint64) ([]byte, *verify.Re
 	return c.Client.COSE(ctx, index)
 }
 
-// Consistent returns a [*verify.ForkError] if the newer head is proven not to continue the older one.
+// Consistent returns a [*verify.ForkError] if the newer head is proven not to continue the older
+// one.
 func (c *Connection) Consistent(ctx context.Context, older, newer verify.SignedHead) error {
 	_, err := c.Client.Consistency(ctx, older.Note, newer.Note)
 	return err

@@ -73,7 +73,8 @@ func Lease(c *access.Connection) func(ctx context.Context, task entry.Ref) (*api
 	}
 }
 
-// Commands asks the ledger of a connection for the commands of an agent. No entry proves the answer.
+// Commands asks the ledger of a connection for the commands of an agent. No entry proves the
+// answer.
 func Commands(c *access.Connection) func(ctx context.Context, agent entry.Principal) (*api.Commands, error) {
 	return func(ctx context.Context, agent entry.Principal) (*api.Commands, error) {
 		return c.Client.Commands(ctx, agent, api.CommandsQuery{})
@@ -121,8 +122,8 @@ func (s *Signing) unlock(f *file, by entry.Principal, passphrase, question strin
 	return signer, err
 }
 
-// Seal implements [console.Signing]. The source is free while the key signs, so that a slow KMS holds
-// no page up.
+// Seal implements [console.Signing]. The source is free while the key signs, so that a slow KMS
+// holds no page up.
 func (s *Signing) Seal(by act.Signer, draft func(*act.Log) (*act.Draft, error)) ([]*entry.Entry, error) {
 	return act.SealAside(s.read, by, draft)
 }

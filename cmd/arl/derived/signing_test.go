@@ -15,8 +15,8 @@ import (
 	"recoveryledger/ledger/keys"
 )
 
-// TestSigningWithKMS signs with a key in a KMS as with a file that has no passphrase: once a person at
-// the terminal confirms.
+// TestSigningWithKMS signs with a key in a KMS as with a file that has no passphrase: once a person
+// at the terminal confirms.
 func TestSigningWithKMS(t *testing.T) {
 	dir := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "recoveryledger/testdata/kms/sigstore-kms-arltest")

@@ -298,8 +298,8 @@ func (d *diagnosis) checkReady(ctx context.Context, c *access.Connection) {
 	d.find(words.FindReady(err))
 }
 
-// checkWork tells what the ledger's metrics say. local says that the disk and the anchor of the ledger
-// are on this machine, and were looked at.
+// checkWork tells what the ledger's metrics say. local says that the disk and the anchor of the
+// ledger are on this machine, and were looked at.
 func (d *diagnosis) checkWork(ctx context.Context, c *access.Connection, local bool) {
 	text, err := c.Client.Metrics(ctx)
 	var found []words.Finding

@@ -60,8 +60,8 @@ type Agent struct {
 	m       *access.Machine
 }
 
-// Open loads the key and opens the state of the agent. Home is ARL_HOME. The flags get their default
-// values.
+// Open loads the key and opens the state of the agent. Home is ARL_HOME. The flags get their
+// default values.
 func (o *Options) Open(ctx context.Context, m *access.Machine, c *access.Connection, home string) (*Agent, error) {
 	signer, err := m.Signer(ctx, c, access.SignerFlags{Key: o.Key, Principal: o.Agent}, entry.Principal(o.Agent))
 	if err != nil {
@@ -127,7 +127,8 @@ func (a *Agent) Init() error {
 	return exit.With(exit.Conflict, agent.Init(a.Store, a.c.Root, a.Signer.Principal, time.Now().UnixMilli()))
 }
 
-// Told are told what happens: Event of each thing that the agent does, Text of what people should know.
+// Told are told what happens: Event of each thing that the agent does, Text of what people should
+// know.
 type Told struct {
 	Event func(agent.Event)
 	Text  func(format string, args ...any)

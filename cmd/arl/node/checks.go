@@ -16,8 +16,8 @@ import (
 
 func checkPath(dir, check string) string { return filepath.Join(dir, "checks", check+".json") }
 
-// NoteCheck keeps the result of a check of a data directory, fsck or audit. A directory that cannot be
-// written stays without it: the check itself has told its result.
+// NoteCheck keeps the result of a check of a data directory, fsck or audit. A directory that cannot
+// be written stays without it: the check itself has told its result.
 func NoteCheck(dir, check string, entries uint64, sound bool) {
 	content, err := json.Marshal(metrics.Checked{At: time.Now().UnixMilli(), Sound: sound, Entries: entries})
 	if err == nil {

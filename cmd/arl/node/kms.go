@@ -69,7 +69,8 @@ func (n *Node) loadCoordinatorKey(uri string) (*keys.Signer, error) {
 	return signer, nil
 }
 
-// keepCoordinatorKey has the file of the coordinator's key name a key in a KMS, if no file is there.
+// keepCoordinatorKey has the file of the coordinator's key name a key in a KMS, if no file is
+// there.
 func (n *Node) keepCoordinatorKey() error {
 	if n.signer.URI() == "" {
 		return nil

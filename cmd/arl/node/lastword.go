@@ -11,12 +11,12 @@ import (
 	"recoveryledger/api/server"
 )
 
-// lastWordMost is how long a ledger that halted shows its last metrics. A Prometheus that reads them
-// at all reads them more often.
+// lastWordMost is how long a ledger that halted shows its last metrics. A Prometheus that reads
+// them at all reads them more often.
 const lastWordMost = 2 * time.Minute
 
-// LastWord shows the last metrics of a ledger that halted, so that the counter of the invariant that
-// it broke is read once. Everything else is refused. The zero LastWord says nothing.
+// LastWord shows the last metrics of a ledger that halted, so that the counter of the invariant
+// that it broke is read once. Everything else is refused. The zero LastWord says nothing.
 type LastWord struct {
 	last    http.Handler
 	address net.Addr
@@ -30,8 +30,8 @@ func (w *LastWord) Take(m *metrics.Metrics, address net.Addr, t *server.TLS) {
 	}
 }
 
-// Say shows the metrics until they were read, ctx ends, or two minutes are over. It returns err: the
-// address may be taken, and the ledger has ended in any case.
+// Say shows the metrics until they were read, ctx ends, or two minutes are over. It returns err:
+// the address may be taken, and the ledger has ended in any case.
 func (w *LastWord) Say(ctx context.Context, err error) error {
 	if w.last == nil {
 		return err

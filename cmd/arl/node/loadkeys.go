@@ -66,8 +66,8 @@ func (o *Options) refuseKnown(origin string) error {
 	return o.Machine.RefuseKnown(origin)
 }
 
-// refuseBegun is refuseKnown for keys that this process found unused. A start beside this one may have
-// begun their log since: it marks the keys as used before others learn of the log.
+// refuseBegun is refuseKnown for keys that this process found unused. A start beside this one may
+// have begun their log since: it marks the keys as used before others learn of the log.
 func (n *Node) refuseBegun(o Options) error {
 	err := o.refuseKnown(n.Keys[0].Origin)
 	if err == nil {

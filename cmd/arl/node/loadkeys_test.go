@@ -12,9 +12,10 @@ import (
 	"recoveryledger/verify"
 )
 
-// TestKeysThatBeginNow loads unused keys of an origin that this machine knows. Either the log of that
-// origin is elsewhere, and these keys would begin another. Or another start began it between the look
-// at the keys and the look at the profiles: then there is a log, and the keys count as used.
+// TestKeysThatBeginNow loads unused keys of an origin that this machine knows. Either the log of
+// that origin is elsewhere, and these keys would begin another. Or another start began it between
+// the look at the keys and the look at the profiles: then there is a log, and the keys count as
+// used.
 func TestKeysThatBeginNow(t *testing.T) {
 	for _, began := range []bool{false, true} {
 		const origin = "a.example/log"

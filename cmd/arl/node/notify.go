@@ -28,7 +28,8 @@ func (y *Notifying) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&y.path, "notify", "", "file of endpoints to notify of what people have to know (docs/notifications.md)")
 }
 
-// Check reads the notification file and its secrets with read, so that a mistake leaves nothing behind.
+// Check reads the notification file and its secrets with read, so that a mistake leaves nothing
+// behind.
 func (y *Notifying) Check(read func(name string, limit int64) ([]byte, error)) error {
 	if y.path == "" {
 		return nil
@@ -64,8 +65,8 @@ func (y *Notifying) config(n *Node) *notify.Config {
 // EvidenceFile returns the path of the file of evidence about other ledgers' heads.
 func (n *Node) EvidenceFile() string { return filepath.Join(n.Dir, backup.EvidenceName) }
 
-// Run tells the endpoints until ctx ends. It logs its errors: an endpoint that cannot be told ends no
-// ledger.
+// Run tells the endpoints until ctx ends. It logs its errors: an endpoint that cannot be told ends
+// no ledger.
 func (y *Notifying) Run(ctx context.Context) {
 	if y.notifier != nil {
 		_ = y.notifier.Run(ctx)
@@ -76,8 +77,8 @@ func (y *Notifying) Run(ctx context.Context) {
 // are told at the next start.
 const forkTime = 10 * time.Second
 
-// Join tells the endpoints of the error with which a ledger ended, if the log contradicts itself. It
-// returns that error, joined with its own.
+// Join tells the endpoints of the error with which a ledger ended, if the log contradicts itself.
+// It returns that error, joined with its own.
 func (y *Notifying) Join(ctx context.Context, dir, anchor string, logger *slog.Logger, err error) error {
 	found, ok := exit.Contradicted(err)
 	if !ok || y.file == nil {

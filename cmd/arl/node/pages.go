@@ -29,8 +29,9 @@ func (n *Node) Pages(work func() words.Finding) (*console.Console, error) {
 	return console.New(&console.Config{Source: served{n}, Origin: n.Origin, Root: n.Root, Lease: n.lease, Commands: n.commands, Examine: examine, Metrics: api.PathMetrics})
 }
 
-// examine tells how the running ledger stands, as its own process knows it: whether it takes entries,
-// its disk, its newest tree head, its anchor. It names no path: readers of the pages may be strangers.
+// examine tells how the running ledger stands, as its own process knows it: whether it takes
+// entries, its disk, its newest tree head, its anchor. It names no path: readers of the pages may
+// be strangers.
 func (n *Node) examine(_ context.Context, tell func(words.Finding)) {
 	tell(words.FindReady(n.Log.Ready()))
 	free, err := disk.Free(n.Dir)

@@ -50,11 +50,12 @@ const RestoredFile = "restored.json"
 // it is whole and may sign, so that a part is never taken for a ledger.
 const stagingSuffix = ".restoring"
 
-// Restore restores a ledger from a backup into a data directory, which must be missing or empty. The
-// ledger signs on from the tree head of the backup, and so nothing newer may have been signed. One of
-// these says so: the anchor, which stayed in its place; a head that somebody has seen; a quorum of the
-// witnesses, who have cosigned nothing newer; or an operator's word. The witnesses are asked only if
-// none of the others says so. A newer head that any of these, or this machine, knows is an error.
+// Restore restores a ledger from a backup into a data directory, which must be missing or empty.
+// The ledger signs on from the tree head of the backup, and so nothing newer may have been signed.
+// One of these says so: the anchor, which stayed in its place; a head that somebody has seen; a
+// quorum of the witnesses, who have cosigned nothing newer; or an operator's word. The witnesses
+// are asked only if none of the others says so. A newer head that any of these, or this machine,
+// knows is an error.
 //
 // A crash at any moment leaves no ledger, or the whole one. The next Restore goes on.
 func Restore(ctx context.Context, o Options, r *Restoring) (*Restored, error) {
@@ -126,8 +127,8 @@ func restoreError(dir string, err error) error {
 // destination is where a restored ledger gets its place.
 type destination struct{ dir, anchor string }
 
-// place moves the options to the directory in which the ledger is restored, and returns the place that
-// it gets in the end.
+// place moves the options to the directory in which the ledger is restored, and returns the place
+// that it gets in the end.
 func place(o *Options) (d destination, err error) {
 	n := &Node{Dir: filepath.Clean(o.Dir), Anchor: o.Anchor}
 	if err := n.findAnchor(); err != nil {
@@ -180,8 +181,8 @@ func (r *Restoring) importing(n *Node, final destination, m *backup.Manifest, re
 	return what, nil
 }
 
-// askWitnesses asks the witnesses of the policy in force whether they have cosigned anything newer than
-// the restored log.
+// askWitnesses asks the witnesses of the policy in force whether they have cosigned anything newer
+// than the restored log.
 func (r *Restoring) askWitnesses(ctx context.Context, o Options, report *Restored) (err error) {
 	o.Serves = true
 	n, err := Open(o)
@@ -201,8 +202,8 @@ func (r *Restoring) askWitnesses(ctx context.Context, o Options, report *Restore
 	return nil
 }
 
-// take gives a restored ledger its place. A crash behind the anchor leaves no ledger under an anchor
-// that the next restore meets.
+// take gives a restored ledger its place. A crash behind the anchor leaves no ledger under an
+// anchor that the next restore meets.
 func (d destination) take(staging *Options, report *Restored) error {
 	text, err := json.Marshal(report, json.Deterministic(true))
 	if err != nil {
@@ -233,8 +234,8 @@ func (n *Node) restored() string {
 	return strings.TrimSpace(fmt.Sprintf("size %d, allowed by %s: %s", r.Head.Size, cmp.Or(r.AllowedBy, "nobody"), r.Says))
 }
 
-// OfOrigin returns an error if the anchor of a data directory is not that of a ledger of this origin. It
-// needs no passphrase.
+// OfOrigin returns an error if the anchor of a data directory is not that of a ledger of this
+// origin. It needs no passphrase.
 func OfOrigin(dir, anchor, origin string) error {
 	n := &Node{Dir: dir, Anchor: anchor}
 	if err := n.findAnchor(); err != nil {

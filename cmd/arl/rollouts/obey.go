@@ -30,10 +30,10 @@ type obedience struct {
 	away   bool // the ledger did not answer
 }
 
-// Obey has a live run obey the rollout that is under way in the ledger that the run is recorded in, if
-// the rules of the run are the baseline. The run obeys no rollout that begins later. When the rollout
-// ends, or the ledger does not answer, the rules of the run decide, for no arm. A run that is resumed
-// obeys the rollout that it began with. say gets the errors of the ledger.
+// Obey has a live run obey the rollout that is under way in the ledger that the run is recorded in,
+// if the rules of the run are the baseline. The run obeys no rollout that begins later. When the
+// rollout ends, or the ledger does not answer, the rules of the run decide, for no arm. A run that
+// is resumed obeys the rollout that it began with. say gets the errors of the ledger.
 func Obey(ctx context.Context, reg *access.Recording, run *engine.Run, resumed string, say func(error)) error {
 	o := &obedience{reg: reg, run: run, say: say}
 	if err := o.look(ctx); err != nil {

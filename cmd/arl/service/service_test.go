@@ -48,8 +48,8 @@ func (m *manager) expect(want string) {
 	}
 }
 
-// TestReady follows a service that is healthy, then is not, and stops. The check says each time that
-// it was called, so that an answer is given for each.
+// TestReady follows a service that is healthy, then is not, and stops. The check says each time
+// that it was called, so that an answer is given for each.
 func TestReady(t *testing.T) {
 	m := manage(t, "2000") // a check each millisecond
 	ctx, stop := context.WithCancel(t.Context())

@@ -104,8 +104,8 @@ func fails(class, code string) func(*scenario.Case, *scenario.Step) {
 // recovered reports whether a case recovered without a person.
 func recovered(t *engine.Trace) bool { return t.Status == engine.AutoRecovered }
 
-// attempted reports whether a trace tried the failed step again, by one of the strategies if any are
-// named.
+// attempted reports whether a trace tried the failed step again, by one of the strategies if any
+// are named.
 func attempted(t *engine.Trace, by ...string) bool {
 	if len(by) == 0 {
 		by = strategies

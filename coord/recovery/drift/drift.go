@@ -16,8 +16,8 @@ import (
 	"recoveryledger/coord/recovery/engine"
 )
 
-// AlarmPPM is the share of comparisons that may find a drift of counts where there is none, in parts
-// per million.
+// AlarmPPM is the share of comparisons that may find a drift of counts where there is none, in
+// parts per million.
 const AlarmPPM = 10_000
 
 // CasesMin is the number of failing cases of each side below which nothing is compared.

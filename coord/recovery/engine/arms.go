@@ -39,8 +39,9 @@ func (r *recoverer) decideBeside() {
 		Variant: string(d.Action.Variant) + string(d.Action.Scope), WaitMS: d.Action.WaitMS})
 }
 
-// ShadowOf is the body of the entry about what the candidate of a shadow decided about a case. It is
-// nil if the candidate decided nothing. The entry stands outside of the run: it is no attempt of it.
+// ShadowOf is the body of the entry about what the candidate of a shadow decided about a case. It
+// is nil if the candidate decided nothing. The entry stands outside of the run: it is no attempt of
+// it.
 func ShadowOf(of *Recovery) *entry.Attempt {
 	s := of.Trace.Shadow
 	if s == nil || len(s.Rungs) == 0 {

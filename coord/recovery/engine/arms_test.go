@@ -24,8 +24,8 @@ func beside(tb testing.TB) Config {
 	return Config{Policy: recovery.Default(), Arms: func(string) recovery.Arms { return arms }}
 }
 
-// TestShadowDecidesOnce: the candidate of a shadow decides once for each decision of the policy, and
-// changes nothing about the case.
+// TestShadowDecidesOnce: the candidate of a shadow decides once for each decision of the policy,
+// and changes nothing about the case.
 func TestShadowDecidesOnce(t *testing.T) {
 	c, err := scenario.Decode([]byte(shadowed))
 	if err != nil {

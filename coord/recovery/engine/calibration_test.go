@@ -8,8 +8,8 @@ import (
 	"recoveryledger/coord/recovery/scenario"
 )
 
-// TestCalibrationGate judges attempts that are surer than they are right, attempts that are not, and
-// too few attempts.
+// TestCalibrationGate judges attempts that are surer than they are right, attempts that are not,
+// and too few attempts.
 func TestCalibrationGate(t *testing.T) {
 	traces := recoverAll(t, defaultBatch(), fixture(t)).traces
 	const asked, asks = "    tolerance_ppm: 50000", "    tolerance_ppm: 50000\n    calibration_error_max_ppm: 200000"

@@ -31,8 +31,8 @@ type Run struct {
 	LiveDigest entry.Digest
 	// Baseline is the run that the report is compared with, or nil.
 	Baseline *Baseline
-	// Candidate is the candidate whose rollout the run obeys by Arms, which the directory keeps for a
-	// replay; nil: the run obeys none.
+	// Candidate is the candidate whose rollout the run obeys by Arms, which the directory keeps for
+	// a replay; nil: the run obeys none.
 	Candidate *recovery.Policy
 	// KeepGoing passes over lines that cannot be used; otherwise the first one
 	// ends the run.

@@ -85,8 +85,8 @@ type Rung struct {
 	WaitMS        int64          `json:"wait_ms,omitzero"`
 }
 
-// Shadow is what the candidate of a shadow decided beside the policy: a rung for each decision of the
-// policy, about the same failure and history. Nothing was done about it.
+// Shadow is what the candidate of a shadow decided beside the policy: a rung for each decision of
+// the policy, about the same failure and history. Nothing was done about it.
 type Shadow struct {
 	Policy entry.Digest `json:"policy"` // of the candidate's rules
 	Rungs  []Rung       `json:"rungs"`

@@ -20,12 +20,12 @@ import (
 //     message is a step, too: a call of a model. Other messages are not steps.
 //   - Answers belong to calls by the id of the call, which real transcripts repeat within a run: of
 //     several open calls with the id it is the oldest. A call without answer is not observed.
-//   - Edges are those of lineage.go, effects those of effects.go, failures those of content.go. Read
-//     has what the agent had read before.
+//   - Edges are those of lineage.go, effects those of effects.go, failures those of content.go.
+//     Read has what the agent had read before.
 //   - A checkpoint is the last step of a turn that came to rest: all its calls are answered and the
 //     user speaks next.
-//   - A call tries one again that failed when it is the next of that tool and names the same things,
-//     or nothing; other arguments were repaired.
+//   - A call tries one again that failed when it is the next of that tool and names the same
+//     things, or nothing; other arguments were repaired.
 //   - The outcome of the run is its reward: 1 is ok, less is failed. A run that the document calls
 //     failed or incorrect failed, too.
 func conversationCase(format Format, file string, rec record) (scenario.Case, *scenario.Error) {

@@ -18,8 +18,8 @@ import (
 //     trajectory, of openhands each action but talk and the agent's own reasoning, with the event
 //     that names it as its cause.
 //   - The tool of a command is its first word, in swe-agent, or the kind of the action.
-//   - A step failed if the observation is an error, has an exit code above 0, or is a failure by its
-//     form (package scenario). OpenHands writes -1 where the command goes on.
+//   - A step failed if the observation is an error, has an exit code above 0, or is a failure by
+//     its form (package scenario). OpenHands writes -1 where the command goes on.
 //   - A step depends softly on the one before: the transcript does not say what the agent used.
 //   - The next action with the same tool tries a failed one again.
 //   - Commands that read have no effect, edits go back with the files, all others are undeclared.

@@ -22,8 +22,8 @@ type Counts struct {
 	// Left counts the other records by the reason.
 	Left map[string]int
 
-	// NoInputs is set before an import to leave out the inputs of calls in traces of spans: without it,
-	// the inputs are in memory until their trace is whole.
+	// NoInputs is set before an import to leave out the inputs of calls in traces of spans: without
+	// it, the inputs are in memory until their trace is whole.
 	NoInputs bool
 
 	unit string // what a record is, in the plural; empty: records

@@ -12,12 +12,12 @@ import (
 type Edges string
 
 const (
-	// Conversation is the default: a step depends on every result that its agent had read, as a model
-	// may use whatever stands in its context. A mistake then reaches all that was done in its
+	// Conversation is the default: a step depends on every result that its agent had read, as a
+	// model may use whatever stands in its context. A mistake then reaches all that was done in its
 	// knowledge.
 	Conversation Edges = "conversation"
-	// Dataflow is what the source shows of the use of results: ids that a call takes from an answer,
-	// calls inside calls, links. Results that were read are listed for review.
+	// Dataflow is what the source shows of the use of results: ids that a call takes from an
+	// answer, calls inside calls, links. Results that were read are listed for review.
 	Dataflow Edges = "dataflow"
 )
 
@@ -41,8 +41,8 @@ type Shape struct {
 	Inputs bool // gives calls of tools their inputs, redacted
 }
 
-// Apply puts effects, dependencies and inputs into a case, whose steps become new ones. A result of a
-// tool that is declared informational is a soft dependency: a step depends on what was read before it.
+// Apply puts effects, dependencies and inputs into a case, whose steps become new ones. A result of
+// a tool that is declared informational is a soft dependency: a step depends on what came before.
 func (s Shape) Apply(c *scenario.Case) *scenario.Error {
 	s.Tools.declare(c)
 	c.Steps = slices.Clone(c.Steps)

@@ -17,8 +17,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// mistake is a label made by hand: a step of a run that went wrong, and the later steps that used what
-// it gave, directly or by others.
+// mistake is a label made by hand: a step of a run that went wrong, and the later steps that used
+// what it gave, directly or by others.
 type mistake struct {
 	Run     string `json:"run"`
 	Mistake int    `json:"mistake"`
@@ -54,9 +54,9 @@ func reached(c scenario.Case, from string) []string {
 	return out
 }
 
-// TestEdgesAgainstLabels measures the kinds of edges on labelled mistakes of real runs: of the steps that
-// used a mistake, how many are in the rollback set, and of the steps in it, how many used the mistake. The
-// default leaves none out.
+// TestEdgesAgainstLabels measures the kinds of edges on labelled mistakes of real runs: of the
+// steps that used a mistake, how many are in the rollback set, and of the steps in it, how many
+// used the mistake. The default leaves none out.
 func TestEdgesAgainstLabels(t *testing.T) {
 	cases := map[string]scenario.Case{}
 	for _, c := range importFiles(t, OpenAIChat, dataFiles(t, "tau_bench_airline", ".json")) {
@@ -91,8 +91,8 @@ func TestEdgesAgainstLabels(t *testing.T) {
 	compareFiguresOf(t, "traces.md", "TestEdgesAgainstLabels", page.String())
 }
 
-// What an agent had read is a hard dependency, but what is informational, through which the dependency
-// leads to what was read before; calls side by side do not rest on each other.
+// What an agent had read is a hard dependency, but what is informational, through which the
+// dependency leads to what was read before; calls side by side do not rest on each other.
 func TestConversationEdges(t *testing.T) {
 	run := chatOf(`{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "get_a", "arguments": "{}"}}, {"id": "b", "function": {"name": "get_b", "arguments": "{}"}}]},
 		{"role": "tool", "tool_call_id": "b", "content": "x"}, {"role": "tool", "tool_call_id": "a", "content": "AB1234"},
@@ -122,8 +122,8 @@ func TestConversationEdges(t *testing.T) {
 	}
 }
 
-// For every format, a shaped case keeps what Import promises, and an attempt that begins anew rests on
-// no other.
+// For every format, a shaped case keeps what Import promises, and an attempt that begins anew rests
+// on no other.
 func TestShapedCasesKeepTheirForm(t *testing.T) {
 	for format, text := range samples() {
 		for _, c := range importText(t, format, text) {
@@ -158,8 +158,8 @@ func TestTooManyResults(t *testing.T) {
 	}
 }
 
-// What depends on a later try depends on what that try had read, once the try is an attempt of the first
-// step.
+// What depends on a later try depends on what that try had read, once the try is an attempt of the
+// first step.
 func TestMergedTriesKeepWhatTheyRead(t *testing.T) {
 	c := importText(t, OpenAIChat, chatOf(`{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "book", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "a", "content": "Error: no"},
 		{"role": "assistant", "tool_calls": [{"id": "b", "function": {"name": "get_b", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "b", "content": "x"},

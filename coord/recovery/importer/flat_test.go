@@ -38,9 +38,9 @@ func (l *lines) Read(p []byte) (int, error) {
 // traces of runs and span rows (64,000 of them) are most of it.
 const heapMax = 48 << 20
 
-// A file of 100 MB is read in flat memory: 4 MiB where a record is a run, 48 MiB where a run is many
-// records. Usually a smaller file is read, under the same bounds. Formats whose file is one record
-// (swe-agent, toolbench, galaxy) hold that record, whose size has a limit (TestRecordLimit).
+// A file of 100 MB is read in flat memory: 4 MiB where a record is a run, 48 MiB where a run is
+// many records. Usually a smaller file is read, under the same bounds. Formats whose file is one
+// record (swe-agent, toolbench, galaxy) hold that record, whose size has a limit (TestRecordLimit).
 func TestImportIsFlatChaos(t *testing.T) {
 	limit := budget.Budget{Short: 1 << 20, Usual: 3 << 20, Chaos: 100 << 20}.Now()
 	pad := strings.Repeat("word ", 400)

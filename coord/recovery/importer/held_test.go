@@ -14,9 +14,9 @@ import (
 	"recoveryledger/coord/recovery/scenario"
 )
 
-// heldSets are messages that other programs give for their errors, labelled before the classifier saw
-// them (testdata/held/README.md). Phrases were learned from some sets, and the others are kept to check
-// with.
+// heldSets are messages that other programs give for their errors, labelled before the classifier
+// saw them (testdata/held/README.md). Phrases were learned from some sets, and the others are kept
+// to check with.
 var heldSets = []struct {
 	name    string
 	learned bool
@@ -46,10 +46,10 @@ func readHeld(t *testing.T, set string) (messages []heldMessage) {
 	return messages
 }
 
-// TestClassifierHeldBack classifies messages of programs that the classifier was not written with, each
-// set without the phrases that were learned from it alone. Together with the sets of
-// TestClassifierLeavingOut, at most 30 % may be unknown and at least 90 % of the others right. Of the
-// sets that are kept, no phrase was learned at all: what they show is published as it is.
+// TestClassifierHeldBack classifies messages of programs that the classifier was not written with,
+// each set without the phrases that were learned from it alone. Together with the sets of
+// TestClassifierLeavingOut, at most 30 % may be unknown and at least 90 % of the others right. Of
+// the sets that are kept, no phrase was learned at all: what they show is published as it is.
 func TestClassifierHeldBack(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("| set | messages | unknown | right of the others | unknown before | right before |\n|---|--:|--:|--:|--:|--:|\n")

@@ -47,7 +47,7 @@ const (
 	Anthropic Format = "anthropic"
 	// GroupChat is chats between agents, as AutoGen and AG2 keep them, a chat a record.
 	GroupChat Format = "group-chat"
-	// LangSmith is runs that LangSmith exported: a run a line, pages, or runs with those inside them.
+	// LangSmith is runs that LangSmith exported: a run a line, pages, or nested runs.
 	LangSmith Format = "langsmith"
 	// WfCommons is executions of workflows as instances of WfCommons, one a record.
 	WfCommons Format = "wfcommons"
@@ -61,8 +61,9 @@ const (
 	// OTLP is traces in OTLP/JSON with the semantic conventions for
 	// generative AI, a batch of spans a line.
 	OTLP Format = "otlp"
-	// OpenInference is spans with the attributes of OpenInference, as Phoenix, smolagents, LangChain
-	// and LlamaIndex write them: a span a line, an array of spans, pages of Phoenix, or OTLP/JSON.
+	// OpenInference is spans with the attributes of OpenInference, as Phoenix, smolagents,
+	// LangChain and LlamaIndex write them: a span a line, an array of spans, pages of Phoenix, or
+	// OTLP/JSON.
 	OpenInference Format = "openinference"
 	// SWEAgent is the trajectory of a run of SWE-agent (.traj), one a file.
 	SWEAgent Format = "swe-agent"

@@ -7,7 +7,8 @@ import (
 	"recoveryledger/coord/recovery/scenario"
 )
 
-// Inputs stand in a scenario if they were asked for, of calls of tools alone, and never with a secret.
+// Inputs stand in a scenario if they were asked for, of calls of tools alone, and never with a
+// secret.
 func TestWithInputs(t *testing.T) {
 	run := chatOf(`{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "mail", "arguments": "{\"to\": \"ann@example.org\", \"token\": \"ghp_0123456789abcdefghij\", \"seat\": \"12A\"}"}}]}`)
 	for inputs, want := range map[bool]string{true: `"input":{"to":"[mail]","token":"[secret]","seat":"12A"}`, false: `"steps":[{"id":"0"`} {

@@ -13,9 +13,9 @@ import (
 	"recoveryledger/coord/recovery/scenario"
 )
 
-// A langsmith file is runs that LangSmith exported. Room foreign reads them. A run becomes a span, and
-// a trace a case, as otlp.go says; the id of a step is that of its run. A run without an end is not
-// observed.
+// A langsmith file is runs that LangSmith exported. Room foreign reads them. A run becomes a span,
+// and a trace a case, as otlp.go says; the id of a step is that of its run. A run without an end is
+// not observed.
 
 // takeRuns sorts the runs of a record into traces.
 func (o *otlpReader) takeRuns(rec record, refuse func(*scenario.Error) bool) bool {
@@ -42,7 +42,7 @@ func (o *otlpReader) takeRuns(rec record, refuse func(*scenario.Error) bool) boo
 	return true
 }
 
-// smithSpan makes a span of a run. The id of a span is shorter than that of a run: it is made of it.
+// smithSpan makes a span of a run. The id of a span is made of that of the run, and is shorter.
 func smithSpan(run *foreign.Span) (ptrace.Span, *scenario.Error) {
 	s := ptrace.NewSpan()
 	trace, err := hex.DecodeString(strings.ReplaceAll(run.Trace, "-", ""))

@@ -10,10 +10,10 @@ import (
 	"recoveryledger/coord/recovery/scenario"
 )
 
-// TestClassifierLeavingOut classifies the failures of each set without what the tables have from that
-// set: its messages, and its own codes. It is what the classifier makes of a source that it does not
-// know, but for its phrases, which were written when the sets were known. At most 30 % may be unknown
-// and at least 90 % of the others right, over all sets.
+// TestClassifierLeavingOut classifies the failures of each set without what the tables have from
+// that set: its messages, and its own codes. It is what the classifier makes of a source that it
+// does not know, but for its phrases, which were written when the sets were known. At most 30 % may
+// be unknown and at least 90 % of the others right, over all sets.
 func TestClassifierLeavingOut(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("| set, without its own messages and codes | failures | unknown | right of the others | unknown before | right before |\n|---|--:|--:|--:|--:|--:|\n")
@@ -46,8 +46,8 @@ func TestClassifierLeavingOut(t *testing.T) {
 	compareFigures(t, "TestClassifierLeavingOut", page.String())
 }
 
-// eachLeftOut gives each labelled failure of a set: its label, what the classifier says without what it
-// has from the set, and what it said before there were forms and phrases.
+// eachLeftOut gives each labelled failure of a set: its label, what the classifier says without
+// what it has from the set, and what it said before there were forms and phrases.
 func eachLeftOut(t *testing.T, set string, format Format, ext string, each func(want, said, old string)) {
 	t.Helper()
 	labels := readLabels(t, set)

@@ -104,8 +104,8 @@ func policies(tb testing.TB) []*recovery.Policy {
 	return all
 }
 
-// TestRehearseChaos makes a log by recoveries under a policy A. To rehearse A on the log gives what was
-// recorded. To rehearse B gives bounds that contain what B does to the same faults for real.
+// TestRehearseChaos makes a log by recoveries under a policy A. To rehearse A on the log gives what
+// was recorded. To rehearse B gives bounds that contain what B does to the same faults for real.
 func TestRehearseChaos(t *testing.T) {
 	cases, pairs := faults.Cases(budget.Budget{Short: 60, Usual: 150, Chaos: 1000}.Now()), 0
 	all := policies(t)

@@ -12,8 +12,8 @@ import (
 )
 
 // sdkLine writes a span as the console exporter of an OpenTelemetry SDK prints it, which smolagents
-// and the instrumentors of LangChain and LlamaIndex use. ids are those of the trace, the span and its
-// parent. A span begins at the second of its own id.
+// and the instrumentors of LangChain and LlamaIndex use. ids are those of the trace, the span and
+// its parent. A span begins at the second of its own id.
 func sdkLine(ids, name, status, attributes string, events ...string) string {
 	id := strings.Split(ids, " ")
 	above := "null"
@@ -33,7 +33,8 @@ const (
 	timedOut  = `{"name": "exception", "attributes": {"exception.type": "requests.exceptions.ReadTimeout", "exception.message": "timed out"}}`
 )
 
-// inferenceSample is a run of an agent: a model that is refused once, and a tool that times out once.
+// inferenceSample is a run of an agent: a model that is refused once, and a tool that times out
+// once.
 func inferenceSample() string {
 	return sdkLine("a 2 1", "ChatCompletion", "ERROR", kindLLM, rateLimit) +
 		sdkLine("a 3 1", "ChatCompletion", "OK", kindLLM+`, "output.value": "call fetch_price"`) +
@@ -192,8 +193,8 @@ func TestTools(t *testing.T) {
 	}
 }
 
-// A call that failed may have had the effect that is declared, though the name of its tool shows none.
-// A call that was refused had none.
+// A call that failed may have had the effect that is declared, though the name of its tool shows
+// none. A call that was refused had none.
 func TestDeclaredEffectOfFailures(t *testing.T) {
 	refused := strings.Replace(timedOut, "requests.exceptions.ReadTimeout", "ToolError", 1)
 	refused = strings.Replace(refused, "timed out", "Authentication required", 1)

@@ -24,8 +24,8 @@ type Tool struct {
 	Informational bool `json:"informational,omitzero"`
 }
 
-// ParseTools reads a tools file: the members effect, idempotent and informational of each tool. Other members, as
-// a proxy needs them (docs/mcp.md), are passed over.
+// ParseTools reads a tools file: the members effect, idempotent and informational of each tool.
+// Other members, as a proxy needs them (docs/mcp.md), are passed over.
 func ParseTools(name string, text []byte) (Tools, error) {
 	var file struct {
 		TrustAnnotations *bool                     `json:"trust_annotations,omitzero"`

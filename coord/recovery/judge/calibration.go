@@ -7,8 +7,8 @@ const BinCount = 10
 
 // Calibration compares confidences with outcomes: of the attempts that were held to be 80 % sure,
 // 80 % should succeed. Row i of the table has the confidences from i·10 % up to, and without, the
-// next row; the last row has 100 %, too. All numbers are exact, so that a gate may rest on them. The
-// zero Calibration has no attempt.
+// next row; the last row has 100 %, too. All numbers are exact, so that a gate may rest on them.
+// The zero Calibration has no attempt.
 type Calibration struct {
 	Bins    [BinCount]Bin
 	squares big.Int // of the errors, in (parts per million)²
@@ -62,17 +62,17 @@ func (c *Calibration) Attempts() (n int64) {
 	return n
 }
 
-// BrierPPM returns the mean square error of the confidences in parts per million, rounded up (Brier,
-// Verification of forecasts expressed in terms of probability, 1950). 0 is the best, and a million
-// the worst. It is 0 without an attempt.
+// BrierPPM returns the mean square error of the confidences in parts per million, rounded up
+// (Brier, Verification of forecasts expressed in terms of probability, 1950). 0 is the best, and a
+// million the worst. It is 0 without an attempt.
 func (c *Calibration) BrierPPM() int64 {
 	return over(&c.squares, new(big.Int).Mul(big.NewInt(c.Attempts()), big.NewInt(million)))
 }
 
 // ErrorPPM returns the expected calibration error in parts per million, rounded up: by how much the
 // mean confidence of a row differs from the share that succeeded, as the mean over all attempts
-// (Naeini and others, Obtaining well calibrated probabilities using Bayesian binning, 2015). It is 0
-// without an attempt.
+// (Naeini and others, Obtaining well calibrated probabilities using Bayesian binning, 2015). It is
+// 0 without an attempt.
 func (c *Calibration) ErrorPPM() int64 {
 	off := new(big.Int)
 	for i := range c.Bins {

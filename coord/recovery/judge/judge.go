@@ -1,6 +1,6 @@
 // Package judge compares counts of cases by exact arithmetic. A verdict rests on integers of any
-// size, so that every machine comes to the same one. [Below] is the gate slices of a report. [Watch]
-// compares two arms case by case, for the gates of a rollout.
+// size, so that every machine comes to the same one. [Below] is the gate slices of a report.
+// [Watch] compares two arms case by case, for the gates of a rollout.
 package judge
 
 import "math/big"

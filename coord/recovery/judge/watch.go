@@ -23,12 +23,12 @@ const PairsMax = 10_000
 // arm is paired with the n-th of the other; pairs in which both arms succeed or both fail say
 // nothing. If the arms are alike, each other pair is a fair coin. The evidence after b pairs that
 // the candidate won and c that the baseline won is the mean of the likelihood ratio over all coins,
-// 2^(b+c)·b!·c!/(b+c+1)!, which is a martingale of mean 1. By the inequality of Ville (1939) it ever
-// reaches 20 with a probability of at most 5 %, however often one looks. The mixture is that of
-// Robbins (Statistical methods related to the law of the iterated logarithm, 1970); Ramdas and
-// others (Game-theoretic statistics and safe anytime-valid inference, 2023) describe such tests.
-// Of several comparisons of the same arms each has to reach 20 for each of them, so that all
-// together err with a probability of at most 5 % (Bonferroni).
+// 2^(b+c)·b!·c!/(b+c+1)!, which is a martingale of mean 1. By the inequality of Ville (1939) it
+// ever reaches 20 with a probability of at most 5 %, however often one looks. The mixture is that
+// of Robbins (Statistical methods related to the law of the iterated logarithm, 1970); Ramdas and
+// others (Game-theoretic statistics and safe anytime-valid inference, 2023) describe such tests. Of
+// several comparisons of the same arms each has to reach 20 for each of them, so that all together
+// err with a probability of at most 5 % (Bonferroni).
 //
 // A copy of a Watch goes on by itself.
 type Watch struct {

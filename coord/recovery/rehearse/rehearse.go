@@ -30,8 +30,8 @@ type Side struct {
 	NotObserved int64 `json:"not_observed"`
 	// Unsafe counts recovered cases that the policy leaves to people.
 	Unsafe int64 `json:"unsafe_recoveries"`
-	// CostMicroUSD and ElapsedMS are sums over the cases that both policies take to an observed end,
-	// as far as costs and latencies are known.
+	// CostMicroUSD and ElapsedMS are sums over the cases that both policies take to an observed
+	// end, as far as costs and latencies are known.
 	CostMicroUSD int64 `json:"cost_micro_usd"`
 	ElapsedMS    int64 `json:"elapsed_ms"`
 }

@@ -119,8 +119,8 @@ func failed(id, class, code, tried string) string {
 		`","effects":"none","replay_safety":"safe"},"attempts":[` + tried + `]}]}`
 }
 
-// TestRecommendation has a candidate that is surely like the baseline, one that is surely worse, and
-// one about which the record does not say enough.
+// TestRecommendation has a candidate that is surely like the baseline, one that is surely worse,
+// and one about which the record does not say enough.
 func TestRecommendation(t *testing.T) {
 	const retried = `{"strategy":"retry","outcome":"ok","verified":true,"cost_micro_usd":5,"latency_ms":7}`
 	var lines []string
@@ -158,7 +158,8 @@ func TestRecommendation(t *testing.T) {
 	}
 }
 
-// onlyRule is a policy with the thresholds of the default policy and one rule, which has these rungs.
+// onlyRule is a policy with the thresholds of the default policy and one rule, which has these
+// rungs.
 func onlyRule(t *testing.T, rungs string) *recovery.Policy {
 	t.Helper()
 	text := string(recovery.DefaultDocument())

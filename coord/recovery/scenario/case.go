@@ -86,8 +86,9 @@ type Step struct {
 	Agent entry.Principal `json:"agent"`
 	// Parents are the steps that this one depends on, without repetition.
 	Parents []Parent `json:"parents,omitzero"`
-	// Read are the steps whose results the agent had read when it made this step, without those that
-	// another one of them had read before. Nil: the source does not say. It is part of no file.
+	// Read are the steps whose results the agent had read when it made this step, without those
+	// that another one of them had read before. Nil: the source does not say. It is part of no
+	// file.
 	Read []string `json:"-"`
 	// Tool is the tool's name as the source writes it; empty for a step that
 	// is a call of a model.

@@ -52,8 +52,8 @@ func Classify(raw RawError) Label {
 // Explanation is a label with its reason.
 type Explanation struct {
 	Label Label `json:"label"`
-	// By is the step that decided: code, grpc, status, pattern, message, form or phrase; empty: none
-	// did.
+	// By is the step that decided: code, grpc, status, pattern, message, form or phrase; empty:
+	// none did.
 	By string `json:"by,omitzero"`
 	// Cause is what the step saw, in words for people.
 	Cause string `json:"cause,omitzero"`
@@ -85,8 +85,8 @@ func ExplainBy(raw RawError, p *recovery.Policy) Explanation {
 // byPattern is the step of the patterns of a policy.
 const byPattern = "pattern"
 
-// Relabel is a failure as the patterns of a policy see it. A label that is not that of the classifier
-// was given by somebody who knew more, and stays.
+// Relabel is a failure as the patterns of a policy see it. A label that is not that of the
+// classifier was given by somebody who knew more, and stays.
 func Relabel(f *Failure, p *recovery.Policy) *Failure {
 	if len(p.Patterns()) == 0 || f.Label != Classify(f.Raw) {
 		return f
@@ -103,13 +103,14 @@ func Relabel(f *Failure, p *recovery.Policy) *Failure {
 	return &changed
 }
 
-// ClassifyLeaving is [Classify] without what was found in a data set: its messages of known shapes, the
-// phrases that were learned from it, and, for aider_swe_bench, its own codes. Forms, refinements, and
-// the phrases without a data set stay, which were made with tau_bench_airline, toolbench and
-// aider_swe_bench known.
+// ClassifyLeaving is [Classify] without what was found in a data set: its messages of known shapes,
+// the phrases that were learned from it, and, for aider_swe_bench, its own codes. Forms,
+// refinements, and the phrases without a data set stay, which were made with tau_bench_airline,
+// toolbench and aider_swe_bench known.
 func ClassifyLeaving(raw RawError, set string) Label { return causes().explain(raw, set, nil).Label }
 
-// ClassifyTyped is [ClassifyLeaving] as version 1 of the tables did it: without fixed forms and phrases.
+// ClassifyTyped is [ClassifyLeaving] as version 1 of the tables did it: without fixed forms and
+// phrases.
 func ClassifyTyped(raw RawError, leaving string) Label {
 	e := causes().explain(raw, leaving, nil)
 	if e.By == "form" || e.By == "phrase" {
@@ -154,8 +155,8 @@ func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.
 	return e
 }
 
-// refines says whether words refine a status. Servers answer 400 and 422 to a request that is wrong in
-// itself, and to arguments that fit nothing: words alone distinguish the two.
+// refines says whether words refine a status. Servers answer 400 and 422 to a request that is wrong
+// in itself, and to arguments that fit nothing: words alone distinguish the two.
 func refines(status int, words Label) bool {
 	return (status == 400 || status == 422) && words == Label{"output", "bad_arguments"}
 }

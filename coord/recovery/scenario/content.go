@@ -13,9 +13,9 @@ import (
 // FailureIn reports whether the answer of a tool is the report of a failure, and which failure. It
 // looks at the form of the answer, and never for words in the text. A failure is one message of a
 // known shape, a text that starts with "Error:", a text with a traceback, with an exit code other
-// than 0 at its end or with a command that the shell did not find, or an object with members that say
-// so. The object may be JSON, or the text form of a Python dictionary, which wrappers of APIs leave
-// behind.
+// than 0 at its end or with a command that the shell did not find, or an object with members that
+// say so. The object may be JSON, or the text form of a Python dictionary, which wrappers of APIs
+// leave behind.
 func FailureIn(answer string) (RawError, bool) {
 	text := strings.TrimSpace(answer)
 	if cause, ok := strings.CutPrefix(text, "Error:"); ok {

@@ -11,9 +11,10 @@ import (
 )
 
 // Facts returns what a log may keep of a case: all that decisions depend on, and no text or digest
-// of contents. Inputs, demands, raw errors, citations and digests are left out. Of evidence,
-// and of a result that a probe found, the facts say only that there was some. A case with more than max bytes of facts, or with longer
-// lists than an entry may have, keeps no steps. [FromFacts] reads facts.
+// of contents. Inputs, demands, raw errors, citations and digests are left out. Of evidence, and of
+// a result that a probe found, the facts say only that there was some. A case with more than max
+// bytes of facts, or with longer lists than an entry may have, keeps no steps. [FromFacts] reads
+// facts.
 func Facts(c *Case, most int) (jsontext.Value, error) {
 	kept := *c
 	kept.ContextDigest, kept.Answers, kept.Verdict = "", nil, nil

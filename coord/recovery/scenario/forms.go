@@ -38,8 +38,8 @@ func (t *causeTables) exited(code int) Label {
 	return Label{"tool", "error"}
 }
 
-// named takes the row of a code that a provider, a framework or a harness gives to its errors, or of
-// the name of an exception, with or without its package.
+// named takes the row of a code that a provider, a framework or a harness gives to its errors, or
+// of the name of an exception, with or without its package.
 func (t *causeTables) named(code string) Label {
 	if label := t.codes.of(code); label != UnknownLabel() {
 		return label
@@ -47,9 +47,9 @@ func (t *causeTables) named(code string) Label {
 	return t.exceptions.of(code[strings.LastIndexAny(code, ".:$")+1:])
 }
 
-// exceptionIn is the name of the exception with which a text says that it ended: on the last line of
-// a Python traceback, behind "Caused by:" or "Exception in thread" of Java, or in front of the colon
-// with which the text begins, as JavaScript and Python print an error.
+// exceptionIn is the name of the exception with which a text says that it ended: on the last line
+// of a Python traceback, behind "Caused by:" or "Exception in thread" of Java, or in front of the
+// colon with which the text begins, as JavaScript and Python print an error.
 func exceptionIn(text string) string {
 	lines := strings.Split(strings.TrimRight(text, " \t\r\n"), "\n")
 	if at := strings.LastIndex(text, "\nCaused by: "); at >= 0 {
@@ -129,8 +129,8 @@ func missingCommandIn(text string) string {
 	return ""
 }
 
-// statusIn is the HTTP status of an error that a client of HTTP wrote: "HTTP 503", "status code 429",
-// "Error code: 429", "429 Client Error".
+// statusIn is the HTTP status of an error that a client of HTTP wrote: "HTTP 503", "status code
+// 429", "Error code: 429", "429 Client Error".
 func statusIn(text string) int {
 	lower := strings.ToLower(text)
 	for _, words := range []string{"status_code=", "status code: ", "status code ", "http status ", "http error ", "http ", "http/1.1 ", "error code: ", "returned error: ", "status: ", "failed, response "} {
@@ -162,8 +162,8 @@ func failsByForm(text string) bool {
 	return exited && code != 0 || !exited && (hasTraceback(text) || missingCommandIn(text) != "")
 }
 
-// phraseIn returns the label of the first phrase of the table that a text has, but for those learned
-// from a data set.
+// phraseIn returns the label of the first phrase of the table that a text has, but for those
+// learned from a data set.
 func (t *causeTables) phraseIn(text, leaving string) (label Label, cause string) {
 	lower := " " + strings.Join(strings.Fields(marks.Replace(plain(text))), " ") + " "
 	for i := range t.phrases {

@@ -92,8 +92,8 @@ func TestStructuredCodes(t *testing.T) {
 	}
 }
 
-// Every phrase is a row of the taxonomy, in the letters in which texts are searched, and reached: none
-// stands behind one that it contains.
+// Every phrase is a row of the taxonomy, in the letters in which texts are searched, and reached:
+// none stands behind one that it contains.
 func TestPhrases(t *testing.T) {
 	all := causes().phrases
 	for i, p := range all {

@@ -19,8 +19,8 @@ func patterned(t *testing.T, patterns string) *recovery.Policy {
 	return p
 }
 
-// The first pattern that fits decides, after codes and statuses and before what the tables know of texts;
-// the explanation names it, its policy, and what would change the label.
+// The first pattern that fits decides, after codes and statuses and before what the tables know of
+// texts; the explanation names it, its policy, and what would change the label.
 func TestPatternsDecide(t *testing.T) {
 	p := patterned(t, "    - { words: \"seat map * locked\", failure: transient.unavailable, refused: true }\n    - { words: connection, failure: tool.error }\n    - { words: connection refused, failure: access.denied }\n")
 	for _, c := range []struct {
@@ -48,8 +48,8 @@ func TestPatternsDecide(t *testing.T) {
 	}
 }
 
-// A failure is seen by the patterns, unless its label was given by somebody who knew more; a call that was
-// refused left nothing, unless the source says what it left.
+// A failure is seen by the patterns, unless its label was given by somebody who knew more; a call
+// that was refused left nothing, unless the source says what it left.
 func TestRelabel(t *testing.T) {
 	p := patterned(t, "    - { words: seat map, failure: transient.unavailable, refused: true }\n")
 	f := NewFailure(entry.EffectIrrevocable, RawError{Text: "the seat map is locked"}, "")

@@ -20,8 +20,8 @@ type Span struct {
 	ID, Trace, Parent string
 	// Name is what ran, Kind its type: llm, embedding, tool, retriever, chain, prompt or parser.
 	Name, Kind string
-	// Start and End are the instants as the document writes them; End is empty where the run did not
-	// end.
+	// Start and End are the instants as the document writes them; End is empty where the run did
+	// not end.
 	Start, End string
 	// Project is the name of the project; empty: not known.
 	Project string
@@ -59,8 +59,8 @@ type smithRun struct {
 // nestedMax is how deep runs stand inside one another in a record.
 const nestedMax = 100
 
-// Spans reads a record of an export of LangSmith: a run, a run with the runs inside it, or a page of
-// runs. No more than limit runs are read.
+// Spans reads a record of an export of LangSmith: a run, a run with the runs inside it, or a page
+// of runs. No more than limit runs are read.
 func Spans(value jsontext.Value, limit int) ([]Span, *scenario.Error) {
 	var page struct {
 		Runs []jsontext.Value `json:"runs"`

@@ -143,8 +143,8 @@ func (t *pastTask) claimFailed(index uint64, s *entry.Snapshot) {
 	t.decided, t.within = scenario.Variation{}, false
 }
 
-// Cases returns the cases: those of attempts in the order of the log, then the tasks that failed, by
-// their first failure.
+// Cases returns the cases: those of attempts in the order of the log, then the tasks that failed,
+// by their first failure.
 func (k *Past) Cases() []scenario.Case {
 	var tasks []*pastTask
 	for _, t := range k.tasks {
