@@ -39,6 +39,5 @@ func ExampleLint() {
 	}
 	// Output:
 	// policy.yaml:5:13: recovery.rules[0].when: unknown name klass (did you mean class?)
-	// policy.yaml:6:28: recovery.rules[0].ladder[0].strategy: unknown strategy "retyr" (did you
-	// mean retry?)
+	// policy.yaml:6:28: recovery.rules[0].ladder[0].strategy: unknown strategy "retyr" (did you mean retry?)
 }
