@@ -198,13 +198,13 @@ func ExampleState_Preview() {
 	//   booker#hotel       compensate   dependent
 	//   planner#itinerary  restore      seed
 	//   6 members of 3 agents in 1 domain, 1 irrevocable; to review [writer#diary]; to do it again 26300 micro-USD
-	// coordinator: escalate, epoch 1: writer#mail cannot be undone refused: fenced-dependency:
-	// parents[0].exec: booker#flight is fenced by incident 21, which is ESCALATED and waits for 0
-	// of 1 approvals, until 2026-09-21T15:13:20.000Z (wait until the approvers have answered: arl
-	// incident approve 21 puts the plan into force, and arl incident deny 21 lifts the fence) ann:
-	// approve coordinator: authorize, epoch 1: approved booker: cancels the hotel before the flight
-	// refused: state-conflict: compensates.exec: executions that depend on booker#hotel, or its own
-	// drain, come first (wait until the execution is released) everybody: in order
+	// coordinator: escalate, epoch 1: writer#mail cannot be undone
+	// refused: fenced-dependency: parents[0].exec: booker#flight is fenced by incident 21, which is ESCALATED and waits for 0 of 1 approvals, until 2026-09-21T15:13:20.000Z (wait until the approvers have answered: arl incident approve 21 puts the plan into force, and arl incident deny 21 lifts the fence)
+	// ann: approve
+	// coordinator: authorize, epoch 1: approved
+	// booker: cancels the hotel before the flight
+	// refused: state-conflict: compensates.exec: executions that depend on booker#hotel, or its own drain, come first (wait until the execution is released)
+	// everybody: in order
 	//   planner#other      restore      line        restored
 	//   writer#mail        residual     dependent   irrevocable
 	//   writer#summary     none         dependent   not_executed
@@ -213,11 +213,9 @@ func ExampleState_Preview() {
 	//   planner#itinerary  restore      seed        restored
 	//   6 members of 3 agents in 1 domain, 1 irrevocable; to review [writer#diary]; to do it again 26300 micro-USD
 	// coordinator: record, PARTIAL, 2 restored, 2 compensated, 1 not executed, 1 irrevocable
-	// writer: goes on as before refused: fenced-dependency: parents[0].exec: booker#flight was
-	// undone (compensated) by incident 21, which is closed (PARTIAL) (do booker#flight again under
-	// a new id, with parents that are not fenced, and depend on the new execution; or, to use
-	// booker#flight as it is, an approver who does not own that execution lifts its fence: arl
-	// incident release 21 --member booker#flight) planner, booker, writer: again, under new ids
+	// writer: goes on as before
+	// refused: fenced-dependency: parents[0].exec: booker#flight was undone (compensated) by incident 21, which is closed (PARTIAL) (do booker#flight again under a new id, with parents that are not fenced, and depend on the new execution; or, to use booker#flight as it is, an approver who does not own that execution lifts its fence: arl incident release 21 --member booker#flight)
+	// planner, booker, writer: again, under new ids
 }
 
 // TestWorkedExample compares what docs/rollback.md shows with what the example

@@ -48,15 +48,17 @@ func Example() {
 		fmt.Println("not checked:", text)
 	}
 	// Output:
-	// 1 head (1): signed by the pinned Ed25519 key, for the pinned origin 3 leaf (4): canonical
-	// bytes of one well-formed entry 4 inclusion (4): at its index in the tree of its head 5 order
-	// (4): one leaf for an index, registered_at never falls 6 audience (4): made for the pinned
-	// origin 7 signer (4): key let in by a chain from the pinned genesis, role allows the entry 8
-	// signature (4): of that key over the entry's PAE not checked: witnesses: the root names none,
-	// so that a fork shown to nobody else stays unseen not checked: absences: a revocation, a
-	// policy or any other entry that was not given not checked: the state machine: references,
-	// windows and quotas need the whole log (arl log audit) not checked: registered_at: it is the
-	// ledger's word
+	// 1 head (1): signed by the pinned Ed25519 key, for the pinned origin
+	// 3 leaf (4): canonical bytes of one well-formed entry
+	// 4 inclusion (4): at its index in the tree of its head
+	// 5 order (4): one leaf for an index, registered_at never falls
+	// 6 audience (4): made for the pinned origin
+	// 7 signer (4): key let in by a chain from the pinned genesis, role allows the entry
+	// 8 signature (4): of that key over the entry's PAE
+	// not checked: witnesses: the root names none, so that a fork shown to nobody else stays unseen
+	// not checked: absences: a revocation, a policy or any other entry that was not given
+	// not checked: the state machine: references, windows and quotas need the whole log (arl log audit)
+	// not checked: registered_at: it is the ledger's word
 }
 
 // TestExampleFilesAreCurrent makes the files of the example again.
