@@ -81,11 +81,12 @@ func (l *Log) enter(ctx context.Context) *node {
 	}
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var group sync.WaitGroup
-	standing, synced, next := make(chan agreement.Standing, followAhead), make(chan *Batch, 1), l.order.last.Seq+1
+	standing, synced := make(chan agreement.Standing, followAhead), make(chan *Batch, 1)
+	l.kept.Store(l.order.last.Seq)
 	warn := func(next uint64, err error) {
 		l.cfg.Logger.Warn("the order of the cluster cannot be read: the ledger tries again", "from", next, "error", err.Error())
 	}
-	group.Go(func() { l.cfg.Cluster.Follow(whole, next, standing, warn) })
+	group.Go(func() { l.cfg.Cluster.Follow(whole, l.kept.Load, standing, warn) })
 	group.Go(func() { l.keep(whole, synced) })
 	ticker := time.NewTicker(keepEvery)
 	return &node{
@@ -141,6 +142,7 @@ func (l *Log) keep(ctx context.Context, synced <-chan *Batch) {
 		late.Stop()
 		l.order.anchor.Write(last.anchor())
 		told = last.Seq
+		l.kept.Store(told)
 		err := l.cfg.Cluster.Sequencer.Kept(ctx, last.Seq, last.Head())
 		if errors.Is(err, agreement.ErrDiverged) {
 			l.must(err)

@@ -351,10 +351,16 @@ func TestTrimmed(t *testing.T) {
 	a.lead()
 	a.registered(batchOf(t, 1), 0, false)
 	a.registered(batchOf(t, 1), 1, false)
+	a.until("it keeps them", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.kept["a"] == 2
+	})
 	s.mu.Lock()
-	s.trimmed = 1
+	s.trimmed = 2
 	s.mu.Unlock()
 	s.join("b", vfs.NewCrashableMem(), nil).dead(agreement.ErrTrimmed)
+	a.registered(batchOf(t, 1), 2, false)
 	a.stop()
 }
 

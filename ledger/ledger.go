@@ -287,7 +287,8 @@ type Log struct {
 	sound   chan struct{}                 // closed: Run takes submissions
 	away    atomic.Pointer[entry.Refusal] // of new entries while a key does not sign; nil: all sign
 	chunks  chan snapshotChunk
-	leads   atomic.Bool // whether this node of a cluster orders the log
+	leads   atomic.Bool   // whether this node of a cluster orders the log
+	kept    atomic.Uint64 // the last batch that this node of a cluster has on its disk
 
 	// Owned by the order goroutine.
 	order order
