@@ -161,12 +161,14 @@ func TestMemoryServer(t *testing.T) {
 	}
 }
 
-// TestEverythingServer has resources, prompts, progress, logging, sampling and elicitation pass.
+// TestEverythingServer has resources, prompts, progress, logging, sampling and elicitation pass. It
+// rolls back a run that switched the server's logging on: the logging is off as before.
 func TestEverythingServer(t *testing.T) {
 	argv := npmServer(t, "mcp-server-everything")
 	t.Parallel()
 	w := newWorld(t)
-	config := w.config(notesFile)
+	const toggle = "toggle-simulated-logging"
+	config := w.config("tools:\n  " + toggle + ": {compensation: [{tool: " + toggle + ", arguments: {}}]}\n")
 	config.Connect = mcp.Command(argv, os.Stderr, nil)
 	var progress, sampled, elicited atomic.Int64
 	l := w.begin(config, &sdk.ClientOptions{
@@ -205,5 +207,18 @@ func TestEverythingServer(t *testing.T) {
 	}
 	if text, _, failed := l.call("trigger-elicitation-request", map[string]any{}); failed || elicited.Load() != 1 {
 		t.Errorf("elicitation: %d, %s", elicited.Load(), text)
+	}
+	text, on, failed := l.call(toggle, map[string]any{})
+	if failed || !strings.HasPrefix(text, "Started") {
+		t.Fatalf("%s: %s", toggle, text)
+	}
+	if results := l.obey(on); len(results) != 1 || results[on] != entry.Compensated {
+		t.Errorf("%v", results)
+	}
+	if text, _, failed := l.call(toggle, map[string]any{}); !failed || !strings.Contains(text, "rolled back "+toggle) {
+		t.Errorf("the session was not told: %s", text)
+	}
+	if text, _, failed := l.call(toggle, map[string]any{}); failed || !strings.HasPrefix(text, "Started") {
+		t.Errorf("the logging was on: %s", text)
 	}
 }

@@ -153,6 +153,7 @@ func (a *app) newImport(ctx context.Context, c *access.Connection, o *importOpti
 		Ledger: c, Origin: c.Root.Origin, Chain: chain, Sign: enroller.Sign, Enroller: enroller.Principal, Domain: o.domain, Instance: o.instance,
 		Secret: secret, SecretFile: dir, Receipts: o.out != "",
 		Skipped: func(err error) { fmt.Fprintf(a.Err, "arl: %v\n", err) },
+		Counted: func(file string, counts *importer.Counts) { a.Tell("%s: %s", file, counts) },
 		Submit: func(ctx context.Context, entries []*entry.Entry) (receipts []verify.Receipt, err error) {
 			results, err := c.Client.SubmitBatch(ctx, entries)
 			for _, r := range results {

@@ -14,8 +14,8 @@ const PACKAGE = join(TREE, "api", "js");
 test("the first page is followed", async () => {
   const page = (fs.readFileSync(join(PACKAGE, "README.md"), "utf8").split("## The first page")[1] ?? "").split("## Install")[0] ?? "";
   const [serve, commands = "", program = "", output = ""] = [...page.matchAll(/^```[^\n]*\n(.*?)^```$/gms)].map((block) => block[1]);
-  assert.equal(serve, "$ arl serve\n");
-  const at = await machine(); // arl serve, with a port and a directory of the test
+  assert.equal(serve, "$ arl serve --data data\n");
+  const at = await machine(); // arl serve --data, with a port and a directory of the test
   for (const line of commands.trim().split("\n")) {
     const [prompt, command, ...words] = line.split(" ");
     assert.equal(`${prompt} ${command}`, "$ arl");

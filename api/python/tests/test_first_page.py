@@ -25,8 +25,8 @@ class FirstPage(unittest.TestCase):
     def test_it_is_followed(self) -> None:
         page = (PACKAGE / "README.md").read_text().split("## The first page")[1].split("## Install")[0]
         (_, serve), (_, commands), (_, program), (_, output) = blocks(page)
-        self.assertEqual(serve, "$ arl serve\n")
-        machine = Machine()  # arl serve, with a port and a directory of the test
+        self.assertEqual(serve, "$ arl serve --data data\n")
+        machine = Machine()  # arl serve --data, with a port and a directory of the test
         for line in commands.splitlines():
             words = shlex.split(line.removeprefix("$ "))
             self.assertEqual(words[0], "arl")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from recoveryledger import InputError, NoEffect, NotUndone, Undo
+import recoveryledger
+from recoveryledger import Call, InputError, NoEffect, NotUndone, Report, Undo
 
 from .support import Live
 
@@ -125,6 +126,26 @@ class Hooks(Live):
                 pass
             incident = run.signal(write, "output.bad_arguments")
             self.assertEqual(self.outcomes(agent, incident), {"write": "restored"})
+
+    def test_all_five(self) -> None:
+        calls: list[str] = []
+
+        def drain(call: Call) -> Report:
+            calls.append(f"{call.hook} {call.members[0]['effect']}")
+            return Report("done")
+
+        def compensate(call: Call) -> Report:
+            calls.append(f"{call.hook} {len(call.key)}")
+            return Report("done")
+
+        agent = self.connect()
+        agent.use(recoveryledger.Hooks(drain=drain, compensate=compensate))
+        with agent.run("five") as run:
+            with run.step("charge", effect="compensable") as charge:
+                pass
+            incident = run.signal(charge, "output.bad_arguments")
+            self.assertEqual(self.outcomes(agent, incident), {"charge": "compensated"})
+        self.assertEqual(calls, ["drain compensable", "compensate 64"])
 
     def test_declared_badly(self) -> None:
         agent = self.connect()

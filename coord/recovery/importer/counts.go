@@ -59,8 +59,8 @@ func (c *Counts) String() string {
 	return text
 }
 
-// tokens counts tokens by the cases that they are in.
-func (c *Counts) tokens(cases iter.Seq2[scenario.Case, error]) iter.Seq2[scenario.Case, error] {
+// Tokens counts the tokens of [ImportTokens] by the cases that they are in.
+func (c *Counts) Tokens(cases iter.Seq2[scenario.Case, error]) iter.Seq2[scenario.Case, error] {
 	c.unit = "tokens"
 	return func(yield func(scenario.Case, error) bool) {
 		for one, err := range cases {

@@ -21,7 +21,7 @@ func TestWithInputs(t *testing.T) {
 			t.Errorf("inputs %t: %s", inputs, got)
 		}
 	}
-	for _, format := range []Format{OpenAIChat, OpenAIResponses, Anthropic, SWEAgent, OpenHands, ToolBench, LangSmith} {
+	for _, format := range []Format{OpenAIChat, OpenAIResponses, Anthropic, SWEAgent, OpenHands, ToolBench, LangSmith, OpenInference} {
 		seen := 0
 		for _, c := range importText(t, format, samples()[format]) {
 			if wrong := (Shape{Inputs: true}).Apply(&c); wrong != nil {

@@ -57,6 +57,8 @@ type Import struct {
 	Receipts bool
 	// Skipped is told of a record that cannot be read.
 	Skipped func(error)
+	// Counted is told what became of the records of a file that was read to its end.
+	Counted func(file string, counts *importer.Counts)
 	// Progress is told how many bytes of all files were read.
 	Progress func(read int64)
 
@@ -108,7 +110,8 @@ func (im *Import) File(ctx context.Context, path string, format importer.Format)
 		return err
 	}
 	stream := &importer.EntryBuilder{Origin: im.Origin, File: string(entry.DigestFrom(digest.Sum(nil))), Instance: im.Instance}
-	for found, err := range im.cases(format, filepath.ToSlash(name), f) {
+	counts := &importer.Counts{NoInputs: true}
+	for found, err := range im.cases(format, filepath.ToSlash(name), f, counts) {
 		var unreadable *scenario.Error
 		switch {
 		case errors.As(err, &unreadable) && unreadable.Record > 0:
@@ -128,16 +131,17 @@ func (im *Import) File(ctx context.Context, path string, format importer.Format)
 		im.Progress(im.read)
 	}
 	im.report.Files++
+	im.Counted(path, counts)
 	return nil
 }
 
 // cases reads a file.
-func (im *Import) cases(format importer.Format, name string, file io.Reader) iter.Seq2[scenario.Case, error] {
+func (im *Import) cases(format importer.Format, name string, file io.Reader, counts *importer.Counts) iter.Seq2[scenario.Case, error] {
 	counted := &importer.CountedReader{Reader: file, Count: &im.read}
 	if format == importer.ECT {
-		return importer.ImportTokens(name, counted, im.TokenKeys)
+		return counts.Tokens(importer.ImportTokens(name, counted, im.TokenKeys))
 	}
-	return importer.ImportCounted(format, name, counted, &importer.Counts{NoInputs: true})
+	return importer.ImportCounted(format, name, counted, counts)
 }
 
 // add takes up the entries of a case that are not in the log yet.

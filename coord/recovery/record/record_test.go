@@ -182,7 +182,7 @@ func TestImport(t *testing.T) {
 			chain, err := reg.Chain(t.Context())
 			s.must(err)
 			im := &record.Import{Ledger: reg, Origin: s.root.Origin, Chain: chain, Sign: authority.Sign, Enroller: node.Operator, Domain: "import",
-				Secret: []byte(secret), SecretFile: dir, Skipped: func(err error) { t.Error(err) }, Progress: func(int64) {},
+				Secret: []byte(secret), SecretFile: dir, Skipped: func(err error) { t.Error(err) }, Counted: func(string, *importer.Counts) {}, Progress: func(int64) {},
 				Submit: func(ctx context.Context, entries []*entry.Entry) ([]verify.Receipt, error) {
 					return make([]verify.Receipt, len(entries)), reg.Register(ctx, entries)
 				},
