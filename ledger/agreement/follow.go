@@ -38,12 +38,12 @@ type Standing struct {
 }
 
 // Follow sends what stands behind the batches that the node keeps, in order, until ctx ends or a
-// batch cannot be taken. kept returns the number of the last batch that is on the node's disk. Follow
-// decodes and hashes the entries ahead of the receiver. Their signatures count as checked, by the
-// node that made the batch. warn is told of each error after which Follow reads again.
+// batch cannot be taken. kept returns the number of the last batch that is on the node's disk.
+// Follow decodes and hashes the entries ahead of the receiver. Their signatures count as checked,
+// by the node that made the batch. warn is told of each error after which Follow reads again.
 //
-// The node that orders is ahead of its own reading, and what it keeps may be forgotten unread: Follow
-// goes on behind that.
+// The node that orders is ahead of its own reading, and what it keeps may be forgotten unread:
+// Follow goes on behind that.
 func (m *Member) Follow(ctx context.Context, kept func() uint64, to chan<- Standing, warn func(next uint64, err error)) {
 	next := kept() + 1
 	for ctx.Err() == nil {
