@@ -84,9 +84,12 @@ func TestApprove(t *testing.T) {
 
 	mouse.says("1 of 2 approvals") // by itself
 	mouse.do(chromedp.Click(chromedp.CSS(`a[href$="/act/approve"]`)))
-	mouse.says("of 2 approvals then")
-	eval[chromedp.Void](mouse, `[...document.querySelectorAll("button[name=look]")].find(b => b.value !== document.querySelector("input[name=key]").value).click()`)
-	mouse.says("2 of 2 approvals then") // drafted again, for the other key
+	mouse.says("2 of 2 approvals then") // with the key of who has not answered
+	another := `[...document.querySelectorAll("button[name=look]")].find(b => b.value !== document.querySelector("input[name=key]").value).click()`
+	eval[chromedp.Void](mouse, another)
+	mouse.says("1 of 2 approvals then") // drafted again, with the key of who has
+	eval[chromedp.Void](mouse, another)
+	mouse.says("2 of 2 approvals then")
 	mouse.do(chromedp.SendKeys(chromedp.CSS(`textarea[name="reason"]`), "I checked"),
 		chromedp.SendKeys(chromedp.CSS(`input[name="passphrase"]`), passphrase), chromedp.Click(chromedp.CSS(`form.act button[type="submit"]`)))
 	mouse.says("Signed and registered")
