@@ -12,7 +12,7 @@ import (
 // views are pages of the demo's ledger, one of each form.
 var views = []string{
 	"/", "/incidents", "/incidents?state=closed&agent=booker", "/incidents/19", "/incidents/43", "/workflows/offer", "/tasks", "/tasks/operator%23report",
-	"/agents", "/agents/booker", "/log", "/log/49", "/log/99999", "/search?q=nothing", "/health",
+	"/agents", "/agents/booker", "/log", "/log/49", "/log/99999", "/search?q=nothing", "/health", "/rollouts",
 }
 
 // axe checks the page against the rules of the Web Content Accessibility Guidelines 2.0 to 2.2,
