@@ -2,6 +2,7 @@ package browser
 
 import (
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,6 +63,7 @@ func TestViews(t *testing.T) {
 	page := open(t)
 	l := start(t)
 	l.arl("", "task", "create", "report", "--reason", "weekly")
+	l.rollout()
 	for _, view := range views {
 		page.problems = nil
 		page.do(chromedp.Navigate(l.url + view))
@@ -77,4 +79,20 @@ func TestViews(t *testing.T) {
 			}
 		}
 	}
+}
+
+// rollout begins the rollout of a policy that asks another model, too.
+func (l *ledger) rollout() {
+	l.t.Helper()
+	inForce, candidate := filepath.Join(l.dir, "policy.yaml"), filepath.Join(l.dir, "candidate.yaml")
+	policy := l.arl("", "policy", "show", "--default")
+	for path, text := range map[string]string{
+		inForce: policy, candidate: strings.Replace(policy, "strategy: fallback_model, enabled: false", "strategy: fallback_model, enabled: true", 1),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	l.arl("", "policy", "apply", inForce, "--reason", "rules in the log", "--yes")
+	l.arl("", "rollout", "start", "r7", "--policy", candidate, "--reason", "fewer escalations", "--yes")
 }
