@@ -51,7 +51,7 @@ func DriftCommand(t *terminal.Terminal, machine func() *access.Machine) *cobra.C
 }
 
 func (c *commands) drift(ctx context.Context, w *access.Where, o *driftOptions) error {
-	since, err := Since(o.window, time.Now())
+	since, err := instant("window", o.window, time.Now())
 	if err != nil {
 		return err
 	}

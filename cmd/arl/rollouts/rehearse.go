@@ -64,9 +64,9 @@ func (c *commands) rehearse(w *access.Where) *cobra.Command {
 	return cmd
 }
 
-// Since reads a time that is over, such as 30d, or an instant. It returns Unix milliseconds; 0 of
-// an empty text.
-func Since(text string, now time.Time) (int64, error) {
+// instant reads the value of a flag: a time that is over, such as 30d, or an instant. It returns
+// Unix milliseconds; 0 of an empty text.
+func instant(flag, text string, now time.Time) (int64, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -81,11 +81,11 @@ func Since(text string, now time.Time) (int64, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d).UnixMilli(), nil
 	}
-	return 0, exit.Usagef("--since %s: want a time such as 30d or 12h, or an instant such as 2026-11-01T00:00:00Z", text)
+	return 0, exit.Usagef("--%s %s: want a time such as 30d or 12h, or an instant such as 2026-11-01T00:00:00Z", flag, text)
 }
 
 func (c *commands) runRehearsal(ctx context.Context, w *access.Where, o *rehearseOptions) error {
-	since, err := Since(o.since, time.Now())
+	since, err := instant("since", o.since, time.Now())
 	if err != nil {
 		return err
 	}
