@@ -8,7 +8,7 @@
 //	          Then Put b/seq, Put h=seq      Else Get b/seq
 //	Begin:    If   ModRevision(t) == seen  and  Value(m) == incarnation
 //	          Then Put t=node, Get h         -> Term{revision, h}
-//	Confirm:  If   ModRevision(t) == term.ID Then Put n/node
+//	Confirm:  If   ModRevision(t) == term.ID Then Put c=node
 //
 // The value of h is compared so that a second attempt means the same as the first. The revision of
 // t is compared so that the next proposal of an old leader fails at once. Leases, locks and clocks

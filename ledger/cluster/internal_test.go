@@ -16,7 +16,8 @@ import (
 )
 
 // TestLeast: what all nodes keep may go. A node that was not heard of yet holds everything, and one
-// that is silent for an hour holds nothing more. Two heads of one number are found.
+// that lacks a batch and is silent for an hour holds nothing more. The silence of nodes that lack
+// nothing does not count. Two heads of one number are found.
 func TestLeast(t *testing.T) {
 	said := func(name string, revision int64, k kept) *mvccpb.KeyValue {
 		value, err := json.Marshal(k)
@@ -41,6 +42,18 @@ func TestLeast(t *testing.T) {
 		got, err := heard.least(began.Add(test.after), test.nodes, 3, own)
 		if err != nil || got != test.want {
 			t.Errorf("case %d: %d, %v, want %d", i, got, err, test.want)
+		}
+	}
+	idle, next := trimmer{}, kept{Seq: 10, Size: 100}
+	for i, test := range []struct {
+		after time.Duration
+		own   kept
+		want  uint64
+	}{{0, own, 9}, {2 * silentMax, next, 9}, {3*silentMax - 1, next, 9}, {3 * silentMax, next, 10}} {
+		nodes := []*mvccpb.KeyValue{said("a", 1, test.own), said("b", 2, own), said("c", 3, own)}
+		got, err := idle.least(began.Add(test.after), nodes, 3, test.own)
+		if err != nil || got != test.want {
+			t.Errorf("idle, case %d: %d, %v, want %d", i, got, err, test.want)
 		}
 	}
 	other := own

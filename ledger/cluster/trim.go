@@ -26,10 +26,11 @@ type kept struct {
 	Root merkle.Hash `json:"root"`
 }
 
-// trimmer is when each node was heard of last, by key.
+// trimmer is the nodes that lack a batch, by key.
 type trimmer map[string]heard
 
-// heard is when a node was heard of last.
+// heard is when a node that lacks a batch was heard of last. A node that has every batch is silent
+// while nothing is registered, so its silence begins with the first batch that it lacks.
 type heard struct {
 	revision int64
 	at       time.Time
@@ -66,7 +67,8 @@ func (n *Node) Kept(ctx context.Context, seq uint64, head merkle.Head) error {
 }
 
 // least returns the last number that each of so many nodes has; 0 if not all were heard of. own is
-// what this node keeps. A node that has been silent for long counts no more.
+// what this node keeps. A node that has been silent for long, while it lacked a batch, counts no
+// more.
 func (t *trimmer) least(now time.Time, nodes []*mvccpb.KeyValue, members int, own kept) (least uint64, err error) {
 	least = own.Seq
 	for _, kv := range nodes {
@@ -76,6 +78,10 @@ func (t *trimmer) least(now time.Time, nodes []*mvccpb.KeyValue, members int, ow
 		}
 		if node.Seq == own.Seq && node != own {
 			return 0, agreement.Diverged(own.Seq, "%s has root %s of size %d, and this node has root %s of size %d", kv.Key, node.Root, node.Size, own.Root, own.Size)
+		}
+		if node.Seq >= own.Seq {
+			delete(*t, string(kv.Key))
+			continue
 		}
 		last := (*t)[string(kv.Key)]
 		if last.revision != kv.ModRevision {
