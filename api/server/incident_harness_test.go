@@ -174,8 +174,10 @@ func (c *panel) coordinator() {
 	})
 }
 
+// coordinatorLog is a node's log as its coordinator sees it.
 type coordinatorLog struct{ *ledger.Log }
 
+// Submit implements [coordinator.Log].
 func (l coordinatorLog) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
 	answer, err := l.Log.Submit(ctx, entries...)
 	if err != nil {

@@ -15,7 +15,6 @@ import (
 	"recoveryledger/api/server"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -312,20 +311,6 @@ func envelope(t *testing.T, signer *keys.Signer, kind entry.Kind, payload string
 	return []byte(`{"payload":"` + base64.StdEncoding.EncodeToString([]byte(payload)) + `","payloadType":"` + kind.PayloadType() + `","signatures"` + seal)
 }
 
-// desk is a node's log as its coordinator sees it.
-type desk struct{ *ledger.Log }
-
-func (d desk) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
-	answer, err := d.Log.Submit(ctx, entries...)
-	if err != nil {
-		return 0, err
-	}
-	if answer.Refused != nil {
-		err = answer.Refused
-	}
-	return len(answer.Registered), err
-}
-
 // A lease that nobody renews is lost: the coordinator says so in the log, the
 // metrics count it, and its holder is refused from then on.
 func TestLostLease(t *testing.T) {
@@ -336,7 +321,7 @@ func TestLostLease(t *testing.T) {
 	held := c.task(ref)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	coordinator := &coordinator.Coordinator{Replica: c.coord, Log: desk{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign}
+	coordinator := &coordinator.Coordinator{Replica: c.coord, Log: coordinatorLog{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign}
 	size := c.log.Head().Size
 	go func() { done <- coordinator.Run(ctx) }()
 	must(t, c.log.Wait(t.Context(), size+1))

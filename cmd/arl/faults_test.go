@@ -160,8 +160,8 @@ func scriptDisk(ts *testscript.TestScript, _ bool, args []string) {
 	case "mended":
 		ts.Check(exec.Command("umount", mount).Run())
 		const repaired = 1
-		if err := exec.Command("fsck.ext4", "-p", image).Run(); exitCode(err) > repaired {
-			ts.Fatalf("fsck.ext4: %v", err)
+		if code := exitCode(ts, exec.Command("fsck.ext4", "-p", image).Run()); code != 0 && code != repaired {
+			ts.Fatalf("fsck.ext4: exit code %d", code)
 		}
 		ts.Check(exec.Command("mount", "-o", "loop", image, mount).Run())
 	default:
@@ -169,11 +169,13 @@ func scriptDisk(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// exitCode is the exit code of a program.
-func exitCode(err error) int {
+// exitCode is the exit code of a program that ended with err. What is no end of a program fails the
+// script.
+func exitCode(ts *testscript.TestScript, err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()
 	}
+	ts.Check(err)
 	return 0
 }
 
@@ -184,7 +186,7 @@ func scriptEnded(ts *testscript.TestScript, _ bool, args []string) {
 	err := s.process.Wait()
 	s.process = nil
 	ts.Check(os.WriteFile(ts.MkAbs("serve.log"), []byte(s.stderr.String()), 0o600))
-	if got := strconv.Itoa(exitCode(err)); got != args[0] {
+	if got := strconv.Itoa(exitCode(ts, err)); got != args[0] {
 		ts.Fatalf("exit code %s, want %s\n%s", got, args[0], s.stderr.String())
 	}
 }

@@ -242,14 +242,7 @@ func scriptStranger(ts *testscript.TestScript, _ bool, args []string) {
 func scriptExits(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	got := 0
-	err = ts.Exec(args[1], args[2:]...)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
+	if got := exitCode(ts, ts.Exec(args[1], args[2:]...)); got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
 }
