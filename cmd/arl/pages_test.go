@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"recoveryledger/testdata/needs"
 )
 
 // TestPages runs what README.md and the pages under docs show, as a reader does: every block
@@ -252,9 +254,9 @@ func (r *reader) read(page string, blocks []block) {
 // page is skipped where a program is missing that is no part of arl.
 func (r *reader) command(line string) *exec.Cmd {
 	r.t.Helper()
-	for name, says := range map[string]string{"python3": "missing: python3", "curl": "missing: curl", "node": "there is no node on this machine"} {
-		if _, err := exec.LookPath(name); err != nil && strings.Contains(" "+line, " "+name+" ") {
-			r.t.Skip(says)
+	for name, pkg := range map[string]string{"python3": "python3", "curl": "curl", "node": "nodejs"} {
+		if strings.Contains(" "+line, " "+name+" ") {
+			needs.Program(r.t, name, pkg, "the rest of the page is not run")
 		}
 	}
 	cmd := exec.Command("sh", "-c", r.exports+line)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 
 	"recoveryledger/api/client/agent"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/needs"
 )
 
 // TestRecipes calls the program of docs/tutorial.md, and the recipe for Node, for every
@@ -31,13 +31,10 @@ func TestRecipes(t *testing.T) {
 	}
 	tutorial := filepath.Join(t.TempDir(), "undo.py")
 	must(t, os.WriteFile(tutorial, []byte(text), 0o600))
-	for name, argv := range map[string][]string{"python3": {tutorial}, "node": {"../../../testdata/recipes/undo.mjs"}} {
+	for name, recipe := range map[string]struct{ pkg, file string }{"python3": {"python3", tutorial}, "node": {"nodejs", "../../../testdata/recipes/undo.mjs"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path, err := exec.LookPath(name)
-			if err != nil {
-				t.Skipf("there is no %s on this machine", name)
-			}
+			path := needs.Program(t, name, recipe.pkg, "the recipe is not run")
 			work := t.TempDir()
 			for _, dir := range []string{"checkpoints", "orders", "cancelled"} {
 				must(t, os.Mkdir(filepath.Join(work, dir), 0o700))
@@ -46,7 +43,7 @@ func TestRecipes(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(work, "checkpoints", "c0.json"), []byte(`{"good":true}`), 0o600))
 			must(t, os.WriteFile(filepath.Join(work, "state.json"), []byte(`{"good":false}`), 0o600))
 			sum := sha256.Sum256([]byte(`{"good":true}`))
-			p := &agent.Program{Argv: append(append([]string{path}, argv...), work)}
+			p := &agent.Program{Argv: []string{path, recipe.file, work}}
 			call := agent.Call{V: 1, Agent: "worker", Members: []agent.CallMember{{Exec: "worker#x"}}, Checkpoint: "worker#c0", Standing: []entry.Ref{"worker#y"},
 				Digest: entry.DigestFrom(sum[:]), Key: strings.Repeat("a", 64), Keys: []string{strings.Repeat("a", 64)}}
 			ask := func(hook, of agent.Hook) *agent.Report {
