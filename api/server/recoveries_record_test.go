@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/attempts"
+	"recoveryledger/api/server"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/rollout"
@@ -89,6 +91,40 @@ func TestRecoveriesAreRecorded(t *testing.T) {
 		t.Errorf("%d entries: %+v", len(all), all[0])
 	}
 	n.problem(n.recover("?record=perhaps", api.MediaJSON, oneCase), entry.Malformed, http.StatusBadRequest)
+}
+
+// TestQuotaIsForCallersWithoutCertificate: a caller with a certificate is recorded without a quota.
+// The quota of all others may end within a batch, whose first cases are recorded.
+func TestQuotaIsForCallersWithoutCertificate(t *testing.T) {
+	n := start(t, nil)
+	key, h := newSigner(t), newHouse(t)
+	n.register(n.enrol("engine-1", key, entry.RoleEngine))
+	n.engineOf(key, 3, nil)
+	batch := func(client *http.Client, url, name string, cases int) api.Recorded {
+		t.Helper()
+		var body strings.Builder
+		for i := range cases {
+			body.WriteString(strings.Replace(oneCase, `"id":"one"`, fmt.Sprintf(`"id":"%s-%d"`, name, i), 1) + "\n")
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/recoveries/batch", strings.NewReader(body.String()))
+		must(t, err)
+		request.Header.Set("Content-Type", api.MediaNDJSON)
+		response, err := client.Do(request)
+		must(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		must(t, err)
+		return recoveryLines(t, &answer{response, text})[cases].End.Recorded
+	}
+	if got := batch(http.DefaultClient, n.url, "anonymous", 5); got.Cases != 3 || got.Reason != api.OverQuota {
+		t.Errorf("without a certificate: %+v", got)
+	}
+	files, err := server.LoadTLS(h.file("server.pem"), h.file("server.key"), h.file("ca.pem"))
+	must(t, err)
+	address, _ := n.serve(func(c *server.Config) { c.TLS = files })
+	if got := batch(h.client(), "https://"+address, "known", 300); got.Cases != 300 || got.Reason != "" {
+		t.Errorf("with a certificate: %+v", got)
+	}
 }
 
 // TestRecoveriesObeyRollout: the rules of a case's arm decide, its entry names them, and a
