@@ -213,7 +213,7 @@ func (l *Log) commitNext(batch []*submission) (rest []*submission) {
 		err := l.agree(p, next)
 		if errors.Is(err, agreement.ErrOvertaken) {
 			l.revert(p, batch)
-			return nil
+			return batch
 		}
 		if err == nil {
 			batch, err = l.conclude(p, next, batch)
@@ -284,9 +284,10 @@ func (l *Log) conclude(p *pending, next *Batch, batch []*submission) ([]*submiss
 	return batch, nil
 }
 
-// revert takes back a batch that was overtaken. No reader has seen anything of it. The filter may
-// keep its keys, and the cache a tile that it completed: readers ask for a full tile only when a
-// batch that stands has completed it, which replaces the tile in the cache.
+// revert takes back a batch that was overtaken. Its submissions wait again: a node that does not
+// order answers them. No reader has seen anything of the batch. The filter may keep its keys, and
+// the cache a tile that it completed: readers ask for a full tile only when a batch that stands has
+// completed it, which replaces the tile in the cache.
 func (l *Log) revert(p *pending, batch []*submission) {
 	o, v := &l.order, l.view.Load()
 	l.must(p.store.Close())
@@ -300,9 +301,8 @@ func (l *Log) revert(p *pending, batch []*submission) {
 	o.edge, o.fold, o.term = slices.Clone(v.edge), l.cfg.Cluster.Revert(), agreement.Term{}
 	l.leads.Store(false)
 	for _, s := range batch {
-		s.answer.Registered, s.answer.Refused = s.answer.Registered[:s.agreed], notLeading
+		s.answer.Registered = s.answer.Registered[:s.agreed]
 	}
-	l.answer(batch)
 }
 
 // follow takes a batch that stands in the order of the nodes.

@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -121,6 +122,45 @@ func TestClusterPausedLeader(t *testing.T) {
 	a.lead()
 	a.registered(resent(t, lost[10:]), 280, false)
 	a.registered(batchOf(t, 300), 670, false)
+	equal(t, a, b, c)
+	for _, p := range []*peer{a, b, c} {
+		p.stop()
+	}
+}
+
+// TestClusterAliveWhenOvertaken: who asks whether the order answers is told so, although the batch
+// that the order took with the question is overtaken.
+func TestClusterAliveWhenOvertaken(t *testing.T) {
+	s, a, b, c := three(t)
+	offered, wake := make(chan struct{}), make(chan struct{})
+	s.fail(func(_ string, seq uint64) error {
+		if seq > 1 {
+			s.next()
+			return nil
+		}
+		close(offered)
+		<-wake
+		return nil
+	}, nil)
+	first, second, alive := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+	submit := func(answered chan<- error, e *entry.Entry) {
+		_, err := a.Submit(t.Context(), e)
+		answered <- err
+	}
+	go submit(first, newUnsigned(t))
+	<-offered
+	go submit(second, newUnsigned(t))
+	go func() { alive <- a.Alive(t.Context()) }()
+	for a.Waiting() < 2 {
+		runtime.Gosched()
+	}
+	close(wake)
+	must(t, <-first)
+	if err := <-second; !errors.Is(err, agreement.ErrNotLeading) {
+		t.Errorf("the overtaken submission: %v", err)
+	}
+	must(t, <-alive)
+	s.fail(nil, nil)
 	equal(t, a, b, c)
 	for _, p := range []*peer{a, b, c} {
 		p.stop()
