@@ -46,9 +46,9 @@ func quick(t *testing.T, what string, goal time.Duration, do func()) {
 	}
 }
 
-// TestPagesOfALongLog holds every page to its goal, 0.3 s. The large budget has the log of the
+// TestPagesOfALongLogChaos holds every page to its goal, 0.3 s. The large budget has the log of the
 // goal, 10^5 entries.
-func TestPagesOfALongLog(t *testing.T) {
+func TestPagesOfALongLogChaos(t *testing.T) {
 	l := foldlog.New(t)
 	id := chain(l)
 	for n := (budget.Budget{Short: 100, Usual: 1_500, Chaos: 100_000}).Now() / 3; n > 0; n-- {
@@ -60,7 +60,7 @@ func TestPagesOfALongLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := "/incidents/" + decimal(id)
-	for _, path := range []string{"/", "/incidents", at, at + "/report.md", "/workflows/w", "/tasks", "/agents", "/agents/a", "/health", "/log", "/log/" + decimal(id)} {
+	for _, path := range []string{"/", "/incidents", at, at + "/report.md", "/workflows/w", "/tasks", "/agents", "/agents/a", "/rollouts", "/health", "/log", "/log/" + decimal(id), "/search?q=nothing"} {
 		quick(t, path, 300*time.Millisecond, func() {
 			w := httptest.NewRecorder()
 			c.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))

@@ -13,10 +13,10 @@ import (
 	"recoveryledger/testdata/budget"
 )
 
-// TestConsoleStarts starts arl console with a kept fold: the overview answers within 3 s, and the
+// TestConsoleStartsChaos starts arl console with a kept fold: the overview answers within 3 s, and the
 // memory stays below 512 MiB. The large budget has the log of the goal, 10^6 entries. Of some
 // starts the best one counts: others use the machine, too.
-func TestConsoleStarts(t *testing.T) {
+func TestConsoleStartsChaos(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.start()

@@ -148,6 +148,8 @@ func TestKeys(t *testing.T) {
 	at("/incidents")
 	page.do(chromedp.KeyEvent("jj\r"))
 	at("/incidents/19")
+	page.do(chromedp.KeyEvent("gr")) // r alone would show what is new
+	at("/rollouts")
 	page.do(chromedp.KeyEvent("gi"))
 	at("/incidents")
 	page.do(chromedp.KeyEvent("/"), chromedp.KeyEvent("gl"), chromedp.KeyEvent("\r")) // in a field keys are letters

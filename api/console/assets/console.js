@@ -42,7 +42,7 @@ if (document.getElementById("verify")) import("./receipt.js");
 const KEYS_OFF = "arl-keys-off";
 
 /** Where a key leads after g. @type {Record<string, string>} */
-const PLACES = { o: "", i: "incidents", t: "tasks", a: "agents", l: "log", h: "health", b: "lab" };
+const PLACES = { o: "", i: "incidents", t: "tasks", a: "agents", r: "rollouts", l: "log", h: "health", b: "lab" };
 
 /** Acts of the other keys. @type {Record<string, () => void>} */
 const ACTS = {
