@@ -3,23 +3,29 @@ package rollouts
 import (
 	"cmp"
 	"context"
+	"iter"
 	"slices"
 	"sync"
 	"time"
 
-	"recoveryledger/cmd/arl/access"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // lookPause is how long a live run goes on by what it knows of the rollout.
 const lookPause = time.Second
 
+// receipts lists the entries of a kind. Registries implement it.
+type receipts interface {
+	Receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error]
+}
+
 // obedience follows a rollout for a live run.
 type obedience struct {
-	reg  *access.Recording
+	reg  receipts
 	run  *engine.Run
 	say  func(error)
 	name string // of the rollout that the run began with
@@ -34,7 +40,7 @@ type obedience struct {
 // if the rules of the run are the baseline. The run obeys no rollout that begins later. When the
 // rollout ends, or the ledger does not answer, the rules of the run decide, for no arm. A run that
 // is resumed obeys the rollout that it began with. say gets the errors of the ledger.
-func Obey(ctx context.Context, reg *access.Recording, run *engine.Run, resumed string, say func(error)) error {
+func Obey(ctx context.Context, reg receipts, run *engine.Run, resumed string, say func(error)) error {
 	o := &obedience{reg: reg, run: run, say: say}
 	if err := o.look(ctx); err != nil {
 		return err
