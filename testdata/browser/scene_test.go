@@ -167,7 +167,8 @@ func (l *ledger) serve(args ...string) string {
 	return url
 }
 
-// missing skips a test that lacks a program or a file. Where CI is set, that is a failure.
+// missing skips a test that lacks a program or a file. Where CI is set, that is a failure. It is
+// Missing of testdata/needs, which is in a module that this one does without.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {

@@ -65,9 +65,13 @@ func Build(dir, version string) (err error) {
 	defer func() { err = errors.Join(err, lock.Close()) }() // which gives the lock back
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for mine := false; !mine; <-tick.C { // while another room builds
-		if mine, err = durable.Lock(lock); err != nil {
+	for ; ; <-tick.C { // while another room builds
+		mine, err := durable.Lock(lock)
+		if err != nil {
 			return err
+		}
+		if mine {
+			break
 		}
 	}
 	command := exec.CommandContext(context.Background(), "go", append(args, filepath.Join(Root(), "cmd", "arl"))...)
