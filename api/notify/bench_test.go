@@ -19,22 +19,8 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/coordlog"
 )
-
-// desk hands the entries of a coordinator to a ledger.
-type desk struct{ *ledger.Log }
-
-// Submit implements [coordinator.Log].
-func (d desk) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
-	answer, err := d.Log.Submit(ctx, entries...)
-	if err != nil {
-		return 0, err
-	}
-	if answer.Refused != nil {
-		err = answer.Refused
-	}
-	return len(answer.Registered), err
-}
 
 // live is a ledger on the disk with its coordinator, in the time of the machine.
 type live struct {
@@ -68,7 +54,7 @@ func goLive(b *testing.B) *live {
 	}
 	deciding, end := context.WithCancel(ctx)
 	go func() {
-		k := &coordinator.Coordinator{Replica: l.replica, Log: desk{l.log}, Principal: "k", Seal: l.signer("k").Sign}
+		k := &coordinator.Coordinator{Replica: l.replica, Log: coordlog.Log{Log: l.log}, Principal: "k", Seal: l.signer("k").Sign}
 		done <- k.Run(deciding)
 	}()
 	b.Cleanup(func() {
@@ -100,7 +86,7 @@ func (l *live) put(iss entry.Principal, body entry.Body) {
 	e, err := entry.New(body)
 	must(l.b, err)
 	must(l.b, l.signer(iss).Sign(e))
-	_, err = desk{l.log}.Submit(l.b.Context(), e)
+	_, err = coordlog.Log{Log: l.log}.Submit(l.b.Context(), e)
 	must(l.b, err)
 }
 

@@ -9,10 +9,10 @@ import (
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
-	"recoveryledger/ledger"
 	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/coordlog"
 )
 
 // refetch gets a path a second time, and says so.
@@ -163,7 +163,7 @@ func (c *panel) outcome(issuer entry.Principal, id uint64, exec entry.Ref, resul
 // coordinator runs the coordinator until the test ends, as arl serve does.
 func (c *panel) coordinator() {
 	c.t.Helper()
-	coordinator := &coordinator.Coordinator{Replica: c.coord, Log: coordinatorLog{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign,
+	coordinator := &coordinator.Coordinator{Replica: c.coord, Log: coordlog.Log{Log: c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign,
 		Refused: func(body entry.Body, refusal *entry.Refusal) { c.t.Logf("refused: %T: %v", body, refusal) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -172,21 +172,6 @@ func (c *panel) coordinator() {
 		cancel()
 		must(c.t, <-done)
 	})
-}
-
-// coordinatorLog is a node's log as its coordinator sees it.
-type coordinatorLog struct{ *ledger.Log }
-
-// Submit implements [coordinator.Log].
-func (l coordinatorLog) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
-	answer, err := l.Log.Submit(ctx, entries...)
-	if err != nil {
-		return 0, err
-	}
-	if answer.Refused != nil {
-		err = answer.Refused
-	}
-	return len(answer.Registered), err
 }
 
 // until waits for the log to grow until an incident is in the state.

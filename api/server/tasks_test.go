@@ -17,6 +17,7 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/coordlog"
 )
 
 const (
@@ -321,7 +322,7 @@ func TestLostLease(t *testing.T) {
 	held := c.task(ref)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	coordinator := &coordinator.Coordinator{Replica: c.coord, Log: coordinatorLog{c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign}
+	coordinator := &coordinator.Coordinator{Replica: c.coord, Log: coordlog.Log{Log: c.log}, Principal: "coordinator", Seal: c.signers["coordinator"].Sign}
 	size := c.log.Head().Size
 	go func() { done <- coordinator.Run(ctx) }()
 	must(t, c.log.Wait(t.Context(), size+1))

@@ -9,6 +9,7 @@ import (
 
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/coordlog"
 	"recoveryledger/testdata/testlog"
 )
 
@@ -16,14 +17,7 @@ import (
 type desk struct{ *site }
 
 func (d desk) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
-	answer, err := d.log.Submit(ctx, entries...)
-	if err != nil {
-		return 0, err
-	}
-	if answer.Refused != nil {
-		err = answer.Refused
-	}
-	return len(answer.Registered), err
+	return coordlog.Log{Log: d.log}.Submit(ctx, entries...)
 }
 
 func (d desk) Wait(ctx context.Context, size uint64) error { return d.log.Wait(ctx, size) }

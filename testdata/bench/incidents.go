@@ -20,9 +20,9 @@ import (
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
-	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/coordlog"
 )
 
 // court is a ledger whose coordinator decides, as that of `arl serve` does.
@@ -54,7 +54,7 @@ func openCourt(ctx context.Context, dir string, change func(*entry.Policy)) (*co
 		Roles: []entry.Role{entry.RoleCoordinator}, Domain: "bench", Span: entry.SpanWorkflow}); err != nil {
 		return nil, err
 	}
-	decides := &coordinator.Coordinator{Replica: t.replica, Log: coordinatorLog{t.Log}, Principal: "coordinator", Seal: key.Sign}
+	decides := &coordinator.Coordinator{Replica: t.replica, Log: coordlog.Log{Log: t.Log}, Principal: "coordinator", Seal: key.Sign}
 	running, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- decides.Run(running) }()
@@ -63,20 +63,6 @@ func openCourt(ctx context.Context, dir string, change func(*entry.Policy)) (*co
 		return errors.Join(<-done, t.stop())
 	}
 	return c, nil
-}
-
-type coordinatorLog struct{ *ledger.Log }
-
-// Submit implements [coordinator.Log].
-func (l coordinatorLog) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
-	answer, err := l.Log.Submit(ctx, entries...)
-	if err != nil {
-		return 0, err
-	}
-	if answer.Refused != nil {
-		err = answer.Refused
-	}
-	return len(answer.Registered), err
 }
 
 // signed returns an entry of a principal.

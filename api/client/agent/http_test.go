@@ -20,6 +20,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/coordlog"
 	"recoveryledger/verify"
 )
 
@@ -32,21 +33,6 @@ type node struct {
 	url     string
 	root    verify.Root
 	signers map[entry.Principal]*keys.Signer
-}
-
-// nodeLog is what a coordinator sees of a ledger.
-type nodeLog struct{ *ledger.Log }
-
-// Submit implements [coordinator.Log].
-func (l nodeLog) Submit(ctx context.Context, entries ...*entry.Entry) (taken int, err error) {
-	answer, err := l.Log.Submit(ctx, entries...)
-	if err != nil {
-		return 0, err
-	}
-	if answer.Refused != nil {
-		err = answer.Refused
-	}
-	return len(answer.Registered), err
 }
 
 func newNode(tb testing.TB) *node {
@@ -81,7 +67,7 @@ func newNode(tb testing.TB) *node {
 	first, err := n.log.Receipt(0)
 	must(tb, err)
 	n.root = verify.Root{Origin: origin, LedgerKeys: ledgerKeys.VerifierKeys[:], Genesis: merkle.HashLeaf(first.Leaf), Signature: verifier.Check}
-	coordinator := &coordinator.Coordinator{Replica: n.coord, Log: nodeLog{n.log}, Principal: "coordinator", Seal: n.signer("coordinator").Sign}
+	coordinator := &coordinator.Coordinator{Replica: n.coord, Log: coordlog.Log{Log: n.log}, Principal: "coordinator", Seal: n.signer("coordinator").Sign}
 	coordinatorCtx, stopCoordinator := context.WithCancel(ctx)
 	go func() { done <- coordinator.Run(coordinatorCtx) }()
 	tb.Cleanup(func() {
