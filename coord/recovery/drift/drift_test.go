@@ -94,7 +94,7 @@ func TestFalseAlarms(t *testing.T) {
 
 // TestFindsADoubledClass doubles the share of a class. Within 500 cases the class is named.
 func TestFindsADoubledClass(t *testing.T) {
-	rounds := budget.Budget{Short: 100, Usual: 300, Chaos: 3000}.Now()
+	rounds := budget.Budget{Short: 300, Usual: 300, Chaos: 3000}.Now()
 	for _, test := range []struct{ share, least int }{{10, 95}, {5, 60}} { // both in percent
 		_, named := found(rounds, 500, usual(test.share), usual(2*test.share))
 		t.Logf("from %d to %d %%: of %d windows of 500 cases, %d name the class", test.share, 2*test.share, rounds, named)
