@@ -86,6 +86,7 @@ type Node struct {
 	client *clientv3.Client
 	prefix string
 	trim   trimmer
+	room   int64         // roomMax, but in a test
 	closed chan struct{} // closed: what runs for the node ends
 	group  sync.WaitGroup
 }
@@ -96,7 +97,7 @@ func Open(c *Config) (*Node, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: *c, prefix: prefixOf(c.Origin), trim: trimmer{}}
+	n := &Node{cfg: *c, prefix: prefixOf(c.Origin), trim: trimmer{}, room: roomMax}
 	if n.cfg.Logger == nil {
 		n.cfg.Logger = slog.New(slog.DiscardHandler)
 	}

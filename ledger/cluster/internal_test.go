@@ -17,7 +17,8 @@ import (
 
 // TestLeast: what all nodes keep may go. A node that was not heard of yet holds everything, and one
 // that lacks a batch and is silent for an hour holds nothing more. The silence of nodes that lack
-// nothing does not count. Two heads of one number are found.
+// nothing does not count. If etcd is full, what most nodes keep may go. Two heads of one number are
+// found.
 func TestLeast(t *testing.T) {
 	said := func(name string, revision int64, k kept) *mvccpb.KeyValue {
 		value, err := json.Marshal(k)
@@ -39,7 +40,7 @@ func TestLeast(t *testing.T) {
 		{silentMax, []*mvccpb.KeyValue{a, said("b", 8, kept{Seq: 8, Size: 80}), c}, 8},
 		{silentMax, []*mvccpb.KeyValue{a, said("b", 8, kept{Seq: 8, Size: 80}), said("c", 9, kept{Seq: 4, Size: 40})}, 4},
 	} {
-		got, err := heard.least(began.Add(test.after), test.nodes, 3, own)
+		got, err := heard.least(began.Add(test.after), test.nodes, 3, own, false)
 		if err != nil || got != test.want {
 			t.Errorf("case %d: %d, %v, want %d", i, got, err, test.want)
 		}
@@ -51,17 +52,22 @@ func TestLeast(t *testing.T) {
 		want  uint64
 	}{{0, own, 9}, {2 * silentMax, next, 9}, {3*silentMax - 1, next, 9}, {3 * silentMax, next, 10}} {
 		nodes := []*mvccpb.KeyValue{said("a", 1, test.own), said("b", 2, own), said("c", 3, own)}
-		got, err := idle.least(began.Add(test.after), nodes, 3, test.own)
+		got, err := idle.least(began.Add(test.after), nodes, 3, test.own, false)
 		if err != nil || got != test.want {
 			t.Errorf("idle, case %d: %d, %v, want %d", i, got, err, test.want)
 		}
 	}
+	for want, nodes := range map[uint64][]*mvccpb.KeyValue{7: {a, b, c}, 4: {a, c}, 0: {a}} {
+		if got, err := heard.least(began, nodes, 3, own, true); err != nil || got != want {
+			t.Errorf("full, %d nodes: %d, %v, want %d", len(nodes), got, err, want)
+		}
+	}
 	other := own
 	other.Root[0]++
-	if _, err := heard.least(began, []*mvccpb.KeyValue{a, said("b", 10, other), c}, 3, own); !errors.Is(err, agreement.ErrDiverged) {
+	if _, err := heard.least(began, []*mvccpb.KeyValue{a, said("b", 10, other), c}, 3, own, false); !errors.Is(err, agreement.ErrDiverged) {
 		t.Errorf("another root: %v", err)
 	}
-	if _, err := heard.least(began, []*mvccpb.KeyValue{{Key: []byte("b"), Value: []byte("{")}}, 3, own); err == nil {
+	if _, err := heard.least(began, []*mvccpb.KeyValue{{Key: []byte("b"), Value: []byte("{")}}, 3, own, false); err == nil {
 		t.Error("a value that is none")
 	}
 }

@@ -113,6 +113,26 @@ func TestTrim(t *testing.T) {
 	must(t, n.Close())
 }
 
+// TestTrimFull: a node that lags is waited for while etcd has room. Beyond that, what most nodes
+// keep is removed.
+func TestTrimFull(t *testing.T) {
+	s := newSite(t, "a")
+	n := s.open("a")
+	in := term(t, n.Terms(t.Context()))
+	must(t, n.Propose(t.Context(), in, 1, named(1)))
+	must(t, n.Lag(t.Context(), "b"))
+	must(t, n.Kept(t.Context(), 1, merkle.Head{Size: 1}))
+	if _, err := take(t, n, 1, 1); err != nil {
+		t.Errorf("with room: %v", err)
+	}
+	n.SetRoom(0)
+	must(t, n.Kept(t.Context(), 1, merkle.Head{Size: 1}))
+	if _, err := take(t, n, 1, 1); !errors.Is(err, agreement.ErrTrimmed) {
+		t.Errorf("full: %v", err)
+	}
+	must(t, n.Close())
+}
+
 // TestRefuses: a node does not begin where it must not.
 func TestRefuses(t *testing.T) {
 	s := newSite(t, "a")

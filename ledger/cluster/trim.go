@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,6 +19,10 @@ import (
 
 // silentMax is the time after which the batches that a silent node lacks are kept no longer.
 const silentMax = time.Hour
+
+// roomMax is how many bytes etcd may hold, before the batches that fewer than half of the nodes
+// lack are kept no longer. An etcd that reaches its quota takes no batch any more, for ever.
+const roomMax = quota / 4
 
 // kept is what a node says of itself: the value of its key.
 type kept struct {
@@ -37,7 +42,7 @@ type heard struct {
 }
 
 // Kept implements [agreement.Sequencer]. One goroutine at a time may call it. On the node that
-// leads Raft it removes what every node has.
+// leads Raft it removes what no node needs any more: see least.
 // The error is [agreement.ErrDiverged] if another node has another head of the same number.
 func (n *Node) Kept(ctx context.Context, seq uint64, head merkle.Head) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
@@ -53,7 +58,8 @@ func (n *Node) Kept(ctx context.Context, seq uint64, head merkle.Head) error {
 	if err != nil {
 		return fmt.Errorf("cluster: read what the nodes keep: %w", err)
 	}
-	least, err := n.trim.least(time.Now(), nodes.Kvs, len(n.cfg.Members), kept{seq, head.Size, head.Root})
+	full := n.etcd.Server.Backend().SizeInUse() > n.room
+	least, err := n.trim.least(time.Now(), nodes.Kvs, len(n.cfg.Members), kept{seq, head.Size, head.Root}, full)
 	if err != nil || least == 0 || !n.Leads() {
 		return err
 	}
@@ -68,9 +74,10 @@ func (n *Node) Kept(ctx context.Context, seq uint64, head merkle.Head) error {
 
 // least returns the last number that each of so many nodes has; 0 if not all were heard of. own is
 // what this node keeps. A node that has been silent for long, while it lacked a batch, counts no
-// more.
-func (t *trimmer) least(now time.Time, nodes []*mvccpb.KeyValue, members int, own kept) (least uint64, err error) {
+// more. If etcd is full, least returns the last number that most nodes have.
+func (t *trimmer) least(now time.Time, nodes []*mvccpb.KeyValue, members int, own kept, full bool) (least uint64, err error) {
 	least = own.Seq
+	var all []uint64
 	for _, kv := range nodes {
 		var node kept
 		if err := json.Unmarshal(kv.Value, &node); err != nil {
@@ -79,6 +86,7 @@ func (t *trimmer) least(now time.Time, nodes []*mvccpb.KeyValue, members int, ow
 		if node.Seq == own.Seq && node != own {
 			return 0, agreement.Diverged(own.Seq, "%s has root %s of size %d, and this node has root %s of size %d", kv.Key, node.Root, node.Size, own.Root, own.Size)
 		}
+		all = append(all, node.Seq)
 		if node.Seq >= own.Seq {
 			delete(*t, string(kv.Key))
 			continue
@@ -92,7 +100,10 @@ func (t *trimmer) least(now time.Time, nodes []*mvccpb.KeyValue, members int, ow
 			least = min(least, node.Seq)
 		}
 	}
-	if len(nodes) < members {
+	switch slices.Sort(all); {
+	case full && len(all) > members/2:
+		return all[len(all)-1-members/2], nil
+	case len(all) < members:
 		return 0, nil
 	}
 	return least, nil
