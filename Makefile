@@ -92,6 +92,8 @@ bench: ## this ledger against Tessera in one run, then micro-benchmarks
 
 chaos: ## the tests named Chaos or Random with their large budgets; up to two hours a package
 	@ARL_CHAOS=1 $(TEST) -count=1 -p 1 -timeout 120m -run 'Chaos|Random' $(TESTFLAGS) ./...
+	@command -v chromium >/dev/null || { echo "skipped: chromium is missing: no 50 tabs are opened" >&2; exit; }; \
+	cd testdata/browser && ARL_CHAOS=1 go test -count=1 -timeout 4m -run '^TestManyTabs$$' .
 
 interop: ## checkers written by others, on a live log and on an export; DuckDB on a table (needs a C++ compiler)
 	cd testdata/interop && go test -count=1 ./...

@@ -291,7 +291,7 @@ func (c *conductor) prove(ctx context.Context, found *findings) error {
 		if _, err := c.troupe.run(ctx, code, args...); err != nil {
 			return fmt.Errorf("%w: %w", ErrDiffers, err)
 		}
-		tried = append(tried, "arl "+shellLine(args)+says)
+		tried = append(tried, shellLine(append([]string{os.Args[0]}, args...))+says)
 	}
 	for _, incident := range incidents {
 		c.shown.say(line{Who: "record", Kind: "record", Incident: incident, Text: record(c.records[incident]) + " (workflow " + string(c.incidents[incident]) + ")"})
@@ -307,7 +307,7 @@ func (c *conductor) prove(ctx context.Context, found *findings) error {
 	for _, command := range tried {
 		c.shown.say(line{Who: "try", Kind: "command", Text: command})
 	}
-	c.shown.say(line{Who: "look", Kind: "command", Text: "arl " + shellLine([]string{"console", "--data", c.dir.path("ledger"), "--home", c.dir.path("home")}) + "   # all of this as pages"})
+	c.shown.say(line{Who: "look", Kind: "command", Text: shellLine([]string{os.Args[0], "console", "--data", c.dir.path("ledger"), "--home", c.dir.path("home")}) + "   # all of this as pages"})
 	return c.shown.err
 }
 
