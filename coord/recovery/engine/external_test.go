@@ -135,37 +135,6 @@ func TestExternalRunReplays(t *testing.T) {
 	}
 }
 
-// A program is asked with a question on its standard input; what is no action is
-// no answer, and neither is silence.
-func TestExternalCommand(t *testing.T) {
-	q := recovery.Case{History: &recovery.History{Case: "c", Failure: recovery.Failure{Class: "tool", Code: "error"}}, ElapsedMS: 7}
-	for _, test := range []struct{ script, want string }{
-		{`grep -q '"case":"c".*"class":"tool".*' && echo '{"strategy":"retry_altered","variant":"reflect","reason":"told"}'`, ""},
-		{`cat >/dev/null; echo '{"strategy":"pray"}'`, `not an action: field /strategy: is "pray"`},
-		{`echo '{"strategy":"retry","reason":"x"} and more'`, "not an action"},
-		{`echo '{"strategy":"retry","extra":1}'`, "is not a member"},
-		{`echo '{"strategy":"retry","variant":"reflect"}'`, "write it with retry_altered"},
-		{`echo '{"strategy":"state_reset"}'`, "write it with state_reset"},
-		{`echo '{"strategy":"wait","wait_ms":1.5}'`, "not an integer"},
-		{``, "not an action"},
-		{`echo out of luck >&2; exit 3`, "exit status 3: out of luck"},
-		{`sleep 100`, "no answer within 1s"},
-		{`yes`, "past 65536 bytes"},
-	} {
-		command := &program.Command{Argv: []string{"sh", "-c", test.script}, Is: recovery.About{TimeoutMS: 1000}}
-		a, err := command.Recover(t.Context(), q)
-		switch {
-		case test.want == "" && (err != nil || a != recovery.Action{Strategy: recovery.RetryAltered, Variant: recovery.Reflect, Reason: "told"}):
-			t.Errorf("%s: %+v, %v", test.script, a, err)
-		case test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
-			t.Errorf("%s: %v, want %q", test.script, err, test.want)
-		}
-	}
-	if _, err := (&program.Command{Argv: []string{filepath.Join(t.TempDir(), "missing")}}).Recover(t.Context(), q); err == nil {
-		t.Error("a program that is not there answers")
-	}
-}
-
 // FuzzDecodeAnswer: an answer is an action or refused.
 func FuzzDecodeAnswer(f *testing.F) {
 	f.Add([]byte(`{"strategy":"retry_altered","variant":"reflect","reason":"told","severity":"error","wait_ms":5}`))

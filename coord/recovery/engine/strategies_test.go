@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +12,7 @@ import (
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/program"
-	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/process"
 )
 
 // triagePolicy is the default one with a rule in front that names a strategy for
@@ -194,79 +191,4 @@ func TestAnswerThatStandsForNone(t *testing.T) {
 			t.Errorf("%s: replay %+v, %v", reason, compared, err)
 		}
 	}
-}
-
-// A program beside a file of strategies in the current directory is found, and not
-// another of its name in PATH.
-func TestProgramIsBesideItsFile(t *testing.T) {
-	for _, c := range []struct{ program, where, want string }{
-		{"./triage", ".", "./triage"}, {"sub/../triage", ".", "./triage"}, {"../x/triage", "x", "x/triage"},
-		{"./triage", "conf", "conf/triage"}, {"triage", "conf", "triage"}, {"/bin/triage", "conf", "/bin/triage"},
-	} {
-		if got := process.Program(c.program, c.where); got != c.want {
-			t.Errorf("%s in %s: %s, want %s", c.program, c.where, got, c.want)
-		}
-	}
-	t.Chdir(t.TempDir())
-	if err := os.WriteFile("triage", []byte("#!/bin/sh\necho '{\"strategy\":\"retry\"}'\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	all, err := program.DecodeStrategies("strategies.yaml", []byte("triage: [./triage]\n"), triagePolicy(t), ".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if a, err := all[0].Recover(t.Context(), recovery.Case{History: &recovery.History{}}); err != nil || a.Strategy != recovery.Retry {
-		t.Errorf("%+v, %v", a, err)
-	}
-}
-
-// A file of strategies that names what the policy does not declare, or no
-// program, is refused with line and remedy; at the limit of its size it is read.
-func TestDecodeStrategiesRefuses(t *testing.T) {
-	p := triagePolicy(t)
-	for _, c := range []struct{ doc, want string }{
-		{"# mine\ntraige: [sh]\n", `s.yaml: line 2: field /traige: "traige" is no strategy that the policy declares (malformed); did you mean triage?`},
-		{"oracle: [sh]\n", "declare it in the policy"},
-		{"triage: []\n", "line 1: field /triage: has no program"},
-		{"triage: [./not-there]\n", `"./not-there" is not a program`},
-		{"triage: sh\n", "line 1: field /triage: holds a string and not an array"},
-		{"triage: [sh]\ntriage: [sh]\n", `line 2: is not a list of strategies in YAML: mapping key "triage" already defined`},
-		{"triage: [sh, 7]\n", "line 1: field /triage/1: holds a number and not a string"},
-		{"triage: [sh, \xff]\n", "not UTF-8"},
-		{"", "is no list of strategies"},
-		{"- triage\n", "holds an array and not an object"},
-		{"triage: [sh]\n#" + strings.Repeat("x", program.StrategiesMax-14), ""},
-		{"triage: [sh]\n#" + strings.Repeat("x", program.StrategiesMax-13), "has more than 65536 bytes"},
-	} {
-		all, err := program.DecodeStrategies("s.yaml", []byte(c.doc), p, t.TempDir())
-		wrong, typed := errors.AsType[*scenario.Error](err)
-		switch {
-		case c.want == "" && (err != nil || len(all) != 1):
-			t.Errorf("%.40q: %v", c.doc, err)
-		case c.want != "" && (!typed || wrong.File != "s.yaml" || !strings.Contains(err.Error(), c.want)):
-			t.Errorf("%.40q: %v\nwant %s", c.doc, err, c.want)
-		}
-	}
-}
-
-// FuzzDecodeStrategies: what is read is a list of strategies that the policy
-// declares, each with a program.
-func FuzzDecodeStrategies(f *testing.F) {
-	f.Add([]byte("triage: [sh, -c, true]\n"))
-	f.Add([]byte("traige: [sh]\n"))
-	f.Add([]byte("0\x00\x80000: !0000 00000"))
-	f.Add([]byte("triage: &a [sh]\nother: *a\n"))
-	p, err := recovery.Load("p", []byte(strings.Replace(string(recovery.DefaultDocument()), "\n  rules:\n",
-		"\n  strategies: [{ name: triage, version: \"1\", capabilities: [retry] }]\n  rules:\n", 1)))
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Fuzz(func(t *testing.T, doc []byte) {
-		all, err := program.DecodeStrategies("s.yaml", doc, p, ".")
-		for _, s := range all {
-			if c, ok := s.(*program.Command); err != nil || !ok || c.Is.Name != "triage" || len(c.Argv) == 0 {
-				t.Fatalf("%+v, %v", s, err)
-			}
-		}
-	})
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package engine
+package program
 
 import (
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/recovery/program"
 )
 
 // What a program has started and left behind ends with its answer.
@@ -30,7 +29,7 @@ func TestExternalCommandLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	command := &program.Command{Argv: []string{"sh", "-c", "exec 3>" + pipe + "; sleep 600 >/dev/null 2>&1 & exec 3>&-; echo '{\"strategy\":\"retry\"}'"}}
+	command := &Command{Argv: []string{"sh", "-c", "exec 3>" + pipe + "; sleep 600 >/dev/null 2>&1 & exec 3>&-; echo '{\"strategy\":\"retry\"}'"}}
 	if a, err := command.Recover(t.Context(), recovery.Case{History: &recovery.History{Case: "c"}}); err != nil || a.Strategy != recovery.Retry {
 		t.Errorf("%+v, %v", a, err)
 	}
