@@ -28,7 +28,9 @@ for prompt in prompts/*.txt; do
   fi
 done
 
+# Before the runs: these may not decide, and a policy that does harm is worse all the same.
+arl scenario mutate cases.ndjson --policy policy.yaml
+
 (cd "$base" && arl recover --scenario "$cases" --policy policy.yaml "$@" --out "$out/before") || before=$?
 case ${before:-0} in 0 | 7 | 14) ;; *) exit "$before" ;; esac
 arl recover --scenario cases.ndjson --policy policy.yaml "$@" --baseline "$out/before/report.json" --out "$out/now"
-arl scenario mutate cases.ndjson --policy policy.yaml
