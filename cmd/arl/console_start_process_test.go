@@ -13,8 +13,8 @@ import (
 	"recoveryledger/testdata/budget"
 )
 
-// TestConsoleStartsChaos starts arl console with a kept fold: the overview answers within 3 s, and the
-// memory stays below 512 MiB. The large budget has the log of the goal, 10^6 entries. Of some
+// TestConsoleStartsChaos starts arl console with a kept fold: the overview answers within 3 s, and
+// the memory stays below 512 MiB. The large budget has the log of the goal, 10^6 entries. Of some
 // starts the best one counts: others use the machine, too.
 func TestConsoleStartsChaos(t *testing.T) {
 	t.Parallel()
