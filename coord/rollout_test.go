@@ -332,7 +332,8 @@ func TestRolloutRules(t *testing.T) {
 		id := entry.IncidentValue(i)
 		a := w.state.Rollouts().Of(compiled.Of(w.state), id)
 		arms[a.Arm]++
-		if canary := a.Rules.Hash() == rollout.DigestOf(candidateRules()); canary != (a.Arm == entry.ArmCanary) || canary != w.state.Rollouts().Decides(id) || a.Beside != nil {
+		if canary := a.Rules.Hash() == rollout.DigestOf(candidateRules()); canary != (a.Arm == entry.ArmCanary) || canary != w.state.Rollouts().Decides(id) || a.Beside != nil ||
+			a.Other == nil || canary == (a.Other.Hash() == rollout.DigestOf(candidateRules())) {
 			t.Errorf("%s: %+v", id, a)
 		}
 	}

@@ -113,11 +113,13 @@ func TestRecoverObeysRollout(t *testing.T) {
 	m.arl("rollout", "promote", "r1", "--stage", "canary", "--share", "500", "--reason", "the shadow agrees", "--yes")
 	a, b := armed("a", true), armed("b", false)
 	both := m.live(filepath.Join(dir, "canary"), before, a, b)
-	if c := both[a]; c.Arm != entry.ArmCanary || c.Policy != candidate || c.Status != engine.AutoRecovered || c.Shadow != nil {
-		t.Errorf("%s: %+v", a, c)
+	if c := both[a]; c.Arm != entry.ArmCanary || c.Policy != candidate || c.Status != engine.AutoRecovered || c.Shadow != nil ||
+		c.Other == nil || c.Other.Policy != baseline || len(c.Other.Rungs) != len(c.Rungs) || c.Other.Rungs[0].Strategy != "escalate" {
+		t.Errorf("%s: %+v, %+v", a, c, c.Other)
 	}
-	if c := both[b]; c.Arm != entry.ArmControl || c.Policy != baseline || c.Status != engine.Escalated {
-		t.Errorf("%s: %+v", b, c)
+	if c := both[b]; c.Arm != entry.ArmControl || c.Policy != baseline || c.Status != engine.Escalated || c.Shadow != nil ||
+		c.Other == nil || c.Other.Policy != candidate || c.Other.Rungs[0].Strategy != "retry" {
+		t.Errorf("%s: %+v, %+v", b, c, c.Other)
 	}
 	if c := m.live(filepath.Join(dir, "other"), after, a)[a]; c.Arm != "" || c.Policy != "" || c.Status != engine.AutoRecovered {
 		t.Errorf("rules of one's own: %+v", c)

@@ -39,7 +39,9 @@ func (f *Fold) Of(inForce *recovery.Policy, id string) recovery.Arms {
 	case r.Stage == entry.StageShadow:
 		a.Beside = candidate
 	case f.Decides(id):
-		a.Rules, a.Arm = candidate, entry.ArmCanary
+		a.Rules, a.Arm, a.Other = candidate, entry.ArmCanary, inForce
+	default:
+		a.Other = candidate
 	}
 	return a
 }

@@ -181,20 +181,27 @@ func Steps(t *engine.Trace) *Table {
 	return table
 }
 
-// End says how a case ended: also in which arm of a rollout, and what the candidate of a shadow
-// would have done.
+// End says how a case ended: also in which arm of a rollout, and what the candidate of a shadow or
+// the other arm of a canary would have done.
 func End(t *engine.Trace) string {
 	var end strings.Builder
 	end.WriteString(Phrase(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason))
 	if t.Arm != "" {
 		fmt.Fprintf(&end, ", arm %s of policy %s", t.Arm, t.Policy)
 	}
-	if s := t.Shadow; s != nil {
-		for i := range s.Rungs {
-			fmt.Fprintf(&end, "; the candidate would %s (%s)", Phrase(s.Rungs[i].Strategy, s.Rungs[i].Variant), s.Rungs[i].Rule)
-		}
-	}
+	would(&end, "candidate", t.Shadow)
+	would(&end, "other arm", t.Other)
 	return end.String()
+}
+
+// would says what rules decided that nothing was done about.
+func would(end *strings.Builder, who string, s *engine.Shadow) {
+	if s == nil {
+		return
+	}
+	for i := range s.Rungs {
+		fmt.Fprintf(end, "; the %s would %s (%s)", who, Phrase(s.Rungs[i].Strategy, s.Rungs[i].Variant), s.Rungs[i].Rule)
+	}
 }
 
 // DecisionTitle names a decision on a case.

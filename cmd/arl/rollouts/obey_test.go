@@ -95,7 +95,7 @@ func TestObey(t *testing.T) {
 				if obeys {
 					want.Arm = arm
 				}
-				if got := run.Arms(id); got.Arm != want.Arm || (got.Rules == run.Policy) != (want.Arm != entry.ArmCanary) || got.Beside != nil {
+				if got := run.Arms(id); got.Arm != want.Arm || (got.Rules == run.Policy) != (want.Arm != entry.ArmCanary) || got.Beside != nil || (got.Other != nil) != obeys {
 					t.Errorf("%s: %s is of the arm %q, want %q", when, id, got.Arm, want.Arm)
 				}
 			}

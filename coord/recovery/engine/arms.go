@@ -27,14 +27,17 @@ func (t *Trace) decidedBy(a *recovery.Arms) {
 	if a.Beside != nil {
 		t.Shadow = &Shadow{a.Beside.Hash(), []Rung{}}
 	}
+	if a.Other != nil {
+		t.Other = &Shadow{a.Other.Hash(), []Rung{}}
+	}
 }
 
-// decideBeside notes what the candidate of a shadow decides. It asks no strategy that is a program:
-// nothing is done.
-func (r *recoverer) decideBeside() {
-	d := recovery.Choose(&r.h, r.beside, epoch+r.now)
+// decideBeside notes what rules decide that decide beside the policy. It asks no strategy that is a
+// program: nothing is done.
+func (r *recoverer) decideBeside(rules *recovery.Policy, into *Shadow) {
+	d := recovery.Choose(&r.h, rules, epoch+r.now)
 	class, code := r.h.Effective()
-	r.t.Shadow.Rungs = append(r.t.Shadow.Rungs, Rung{Attempt: int64(r.count), Class: class, Code: code, Model: d.Action.Model, Reason: string(d.Action.Reason),
+	into.Rungs = append(into.Rungs, Rung{Attempt: int64(r.count), Class: class, Code: code, Model: d.Action.Model, Reason: string(d.Action.Reason),
 		Result: string(recovery.ResultDecided), Rule: d.Rule.ID, Severity: d.Action.Severity, Step: r.step.ID, Strategy: string(d.Action.Strategy),
 		Variant: string(d.Action.Variant) + string(d.Action.Scope), WaitMS: d.Action.WaitMS})
 }
@@ -75,9 +78,13 @@ func (s *Snapshot) armsOf(dir string, baseline *recovery.Policy) (func(id string
 		a := recovery.Arms{Rules: baseline, Arm: t.Arm}
 		switch {
 		case t.Arm == entry.ArmCanary:
-			a.Rules = candidate
+			if a.Rules = candidate; t.Other != nil {
+				a.Other = baseline
+			}
 		case t.Shadow != nil:
 			a.Beside = candidate
+		case t.Other != nil:
+			a.Other = candidate
 		}
 		known[scenario.IDHash(t.Case)] = a
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
@@ -48,6 +49,46 @@ func TestShadowDecidesOnce(t *testing.T) {
 	b, _ := both.Trace.Encode()
 	if string(a) != string(b) {
 		t.Errorf("alone\n%s\nwith a shadow\n%s", a, b)
+	}
+}
+
+// TestOtherArmDecidesOnce: in a canary the trace says what the other arm would have decided about
+// the same failures, whichever arm decides. Nothing else of the trace changes. No entry says it.
+func TestOtherArmDecidesOnce(t *testing.T) {
+	c, err := scenario.Decode([]byte(shadowed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	candidate := beside(t).Arms("").Beside
+	for arm, rules := range map[entry.Arm][2]*recovery.Policy{entry.ArmControl: {recovery.Default(), candidate}, entry.ArmCanary: {candidate, recovery.Default()}} {
+		arms := recovery.Arms{Rules: rules[0], Arm: arm, Other: rules[1]}
+		both, err := (&Config{Policy: recovery.Default(), Arms: func(string) recovery.Arms { return arms }}).Recover(t.Context(), &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := both.Trace.Other
+		if o == nil || o.Policy != rules[1].Hash() || both.Trace.Policy != rules[0].Hash() || len(o.Rungs) != len(both.Trace.Rungs) {
+			t.Fatalf("%s: %+v", arm, both.Trace)
+		}
+		if of := ShadowOf(&both); of != nil {
+			t.Errorf("%s: an entry of what nobody did: %+v", arm, of)
+		}
+		line, err := both.Trace.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := DecodeTrace(line); err != nil || back.Other == nil {
+			t.Errorf("%s: %v", arm, err)
+		}
+		arms.Other = nil
+		alone, err := (&Config{Policy: recovery.Default(), Arms: func(string) recovery.Arms { return arms }}).Recover(t.Context(), &c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		both.Trace.Other = nil
+		if diff := cmp.Diff(alone.Trace, both.Trace); diff != "" {
+			t.Errorf("%s: the other arm changes the case: %s", arm, diff)
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func (c *Config) ReadCase(name string, r io.Reader) (scenario.Case, error) {
 // did not see.
 func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, error) {
 	c, arms := c.of(of.ID)
-	r := recoverer{Config: c, beside: arms.Beside, c: of, runtime: c.Runtime, limits: c.Policy.Limits(), outputs: map[string]jsontext.Value{}}
+	r := recoverer{Config: c, arms: arms, c: of, runtime: c.Runtime, limits: c.Policy.Limits(), outputs: map[string]jsontext.Value{}}
 	if r.runtime == nil {
 		r.runtime = Recorded{}
 	}
@@ -142,7 +142,7 @@ func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, erro
 // recoverer is one case on its way.
 type recoverer struct {
 	*Config
-	beside  *recovery.Policy // decides beside the policy; nil: none does
+	arms    recovery.Arms // the rules that decide, and those that decide beside
 	c       *scenario.Case
 	runtime Runtime
 	limits  recovery.Limits
@@ -271,8 +271,11 @@ func (r *recoverer) answer(ctx context.Context, first *scenario.Attempt) error {
 		if r.Asked != nil {
 			r.Asked(&r.h, epoch+r.now)
 		}
-		if r.beside != nil {
-			r.decideBeside()
+		if r.arms.Beside != nil {
+			r.decideBeside(r.arms.Beside, r.t.Shadow)
+		}
+		if r.arms.Other != nil {
+			r.decideBeside(r.arms.Other, r.t.Other)
 		}
 		action, rule, err := r.decide(ctx)
 		if err != nil {

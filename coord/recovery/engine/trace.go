@@ -35,6 +35,7 @@ type Trace struct {
 	LatencyMS      int64            `json:"latency_ms"`     // of all attempts as far as known, and waits
 	LatencyUnknown int64            `json:"latency_unknown"`
 	Near           []Near           `json:"near,omitzero"`
+	Other          *Shadow          `json:"other,omitzero"`   // what the other arm of a canary would have decided
 	Outcome        scenario.Outcome `json:"outcome,omitzero"` // the source's verdict on the run
 	Policy         entry.Digest     `json:"policy,omitzero"`  // of the rules that decided for the arm
 	Reason         string           `json:"reason,omitzero"`  // why it escalated
@@ -85,10 +86,11 @@ type Rung struct {
 	WaitMS        int64          `json:"wait_ms,omitzero"`
 }
 
-// Shadow is what the candidate of a shadow decided beside the policy: a rung for each decision of
-// the policy, about the same failure and history. Nothing was done about it.
+// Shadow is what other rules decided beside the policy: those of the candidate of a shadow, or of
+// the other arm of a canary. It has a rung for each decision of the policy, about the same failure
+// and history. Nothing was done about it.
 type Shadow struct {
-	Policy entry.Digest `json:"policy"` // of the candidate's rules
+	Policy entry.Digest `json:"policy"` // of the other rules
 	Rungs  []Rung       `json:"rungs"`
 }
 
