@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,6 +51,7 @@ type Config struct {
 type Report struct {
 	Older, Newer merkle.Head // of the export, before and after
 	Files        int         // written
+	Kept         int         // written by an export that was interrupted, and not again
 }
 
 const (
@@ -72,8 +74,9 @@ const (
 //
 // Every file is complete before it gets its name, and the tree head comes last: a
 // crash leaves the older export or the newer one, with files that nothing refers
-// to; the next export takes away those that were half written. A partial tile is
-// removed when there is a published head with the full one.
+// to; the next export takes away those that were half written, and does not write again
+// the full tiles that are whole and right. A partial tile is removed when there is a
+// published head with the full one.
 // The error is [ErrInconsistent] if dir holds something else under a tree head,
 // [ErrDamaged] if what the source serves is not what was signed, [os.ErrExist] if dir
 // holds other files, [ErrInUse] while another export runs.
@@ -112,7 +115,7 @@ type writer struct {
 	tree         *merkle.TileBuilder
 	writes       errgroup.Group  // under way
 	touched      map[string]bool // directories with entries that are not durable yet
-	files        int
+	files, kept  int
 }
 
 func (x *writer) run(ctx context.Context, open func([]byte) (merkle.Head, error)) (report *Report, err error) {
@@ -148,7 +151,7 @@ func (x *writer) run(ctx context.Context, open func([]byte) (merkle.Head, error)
 			return nil, err
 		}
 	}
-	return &Report{Older: x.older, Newer: x.newer, Files: x.files}, x.removePartial()
+	return &Report{Older: x.older, Newer: x.newer, Files: x.files, Kept: x.kept}, x.removePartial()
 }
 
 // readCheckpoint reads the tree head of the export, if there is one.
@@ -221,7 +224,7 @@ func (x *writer) copy(ctx context.Context) (err error) {
 
 // copyBundle copies the entries of one tile and appends them to the tree.
 func (x *writer) copyBundle(t merkle.Tile) error {
-	bundle, err := x.source.Tile(t)
+	bundle, kept, err := x.bundle(t)
 	if err != nil {
 		return fmt.Errorf("export %s: %w", t.Path(), err)
 	}
@@ -240,7 +243,41 @@ func (x *writer) copyBundle(t merkle.Tile) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("%w: %s has %d bytes behind its entries", ErrDamaged, t.Path(), len(rest))
 	}
+	if kept {
+		x.keep(t)
+		return nil
+	}
 	return x.write(t.Path(), bundle)
+}
+
+// bundle returns the entries of a tile. kept says that an interrupted export has left them: the
+// file of a full tile counts if its entries have the hashes of the source's hash tile, which is
+// small. The source is believed as far as for entries: [writer.checkRoot] tells.
+func (x *writer) bundle(t merkle.Tile) (content []byte, kept bool, err error) {
+	if t.Width == merkle.TileWidth {
+		if left, err := readLimited(x.path(t), maxBundle); err == nil {
+			hashes, err := x.source.Tile(merkle.Tile{Index: t.Index, Width: t.Width})
+			if err != nil || haveHashes(left, hashes, t.Width) {
+				return left, true, err
+			}
+		}
+	}
+	content, err = x.source.Tile(t)
+	return content, false, err
+}
+
+// haveHashes reports whether a bundle consists of n entries with these hashes.
+func haveHashes(bundle, hashes []byte, n int) bool {
+	leaves, rest, err := cutLeaves(bundle, n)
+	if err != nil || len(rest) > 0 || len(hashes) != n*merkle.HashSize {
+		return false
+	}
+	for i, leaf := range leaves {
+		if merkle.HashLeaf(leaf) != merkle.Hash(hashes[i*merkle.HashSize:]) {
+			return false
+		}
+	}
+	return true
 }
 
 // checkRoot compares the tree over size entries with the head that is known for
@@ -261,15 +298,40 @@ func (x *writer) checkRoot(size uint64) error {
 	return nil
 }
 
-func (x *writer) writeTile(t merkle.Tile, hashes []byte) error { return x.write(t.Path(), hashes) }
+// writeTile writes a hash tile, unless an interrupted export has left it.
+func (x *writer) writeTile(t merkle.Tile, hashes []byte) error {
+	if t.Width == merkle.TileWidth {
+		if left, err := readLimited(x.path(t), maxHashTile); err == nil && bytes.Equal(left, hashes) {
+			x.keep(t)
+			return nil
+		}
+	}
+	return x.write(t.Path(), hashes)
+}
+
+// keep counts a file that an interrupted export has left. The file was synced before it got its
+// name; that name may not be durable yet.
+func (x *writer) keep(t merkle.Tile) {
+	x.touch(x.path(t))
+	x.kept++
+}
+
+func (x *writer) path(t merkle.Tile) string {
+	return filepath.Join(x.dir, filepath.FromSlash(t.Path()))
+}
+
+// touch notes the directories of a file, up to that of the export.
+func (x *writer) touch(path string) {
+	for dir := filepath.Dir(path); !x.touched[dir] && len(dir) >= len(x.dir); dir = filepath.Dir(dir) {
+		x.touched[dir] = true
+	}
+}
 
 // write writes a file under another name, syncs it and renames it, in the
 // background until sync.
 func (x *writer) write(name string, content []byte) error {
 	path := filepath.Join(x.dir, filepath.FromSlash(name))
-	for dir := filepath.Dir(path); !x.touched[dir] && len(dir) >= len(x.dir); dir = filepath.Dir(dir) {
-		x.touched[dir] = true
-	}
+	x.touch(path)
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("export: %w", err)
 	}
@@ -315,7 +377,7 @@ func (x *writer) removePartial() error {
 			tiles = append(tiles, merkle.Tile{Entries: true, Index: index, Width: 1})
 		}
 		for _, t := range tiles {
-			if err := os.RemoveAll(filepath.Dir(filepath.Join(x.dir, filepath.FromSlash(t.Path())))); err != nil {
+			if err := os.RemoveAll(filepath.Dir(x.path(t))); err != nil {
 				return fmt.Errorf("export: %w", err)
 			}
 		}

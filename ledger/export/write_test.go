@@ -241,3 +241,52 @@ func TestExportRunsOnce(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// TestInterruptedExportGoesOn cuts an export off behind eight bundles, and damages some of the
+// files that it left. The next one writes these and what is missing, reads the entries of no bundle
+// that is whole, and leaves the export as it should be.
+func TestInterruptedExportGoesOn(t *testing.T) {
+	r := newLog(t, "a")
+	r.grow(10*merkle.TileWidth + 9)
+	x := newTarget(t)
+	bundles := 0
+	reading := func(limit int) export.Source {
+		bundles = 0
+		return &lying{r, func(m merkle.Tile, c []byte) []byte {
+			if m.Entries {
+				bundles++
+			}
+			if bundles > limit {
+				return nil
+			}
+			return c
+		}}
+	}
+	if _, err := x.try(t.Context(), reading(8)); !errors.Is(err, export.ErrDamaged) {
+		t.Fatalf("cut off: %v", err)
+	}
+	if len(x.files()) != 16 {
+		t.Fatalf("left: %v", x.files())
+	}
+	other := newLog(t, "b")
+	other.grow(3 * merkle.TileWidth)
+	foreign, err := other.Tile(merkle.Tile{Entries: true, Index: 2, Width: merkle.TileWidth})
+	must(t, err)
+	for name, content := range map[string][]byte{
+		"tile/entries/000": x.read("tile/entries/000")[:100],
+		"tile/entries/001": append(x.read("tile/entries/001"), 0),
+		"tile/entries/002": foreign,
+		"tile/entries/003": nil,
+		"tile/0/004":       make([]byte, merkle.TileWidth*merkle.HashSize),
+		"tile/0/005":       x.read("tile/0/005")[:32],
+	} {
+		must(t, os.WriteFile(x.path(name), content, 0o600))
+	}
+	must(t, os.Remove(x.path("tile/0/006")))
+	report, err := x.try(t.Context(), reading(1000))
+	must(t, err)
+	if report.Kept != 16-7 || bundles != 4+3 || report.Files != 7+2*3+1+1 {
+		t.Errorf("%+v, %d bundles read", report, bundles)
+	}
+	x.check(r)
+}

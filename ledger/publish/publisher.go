@@ -40,8 +40,8 @@ type Config struct {
 // Limits of a publisher.
 const (
 	keepDefault = time.Hour
-	maxPuts     = 16  // at a time
-	noteBundles = 256 // bundles after which the notes say how far the full tiles are
+	maxPuts     = 16 // at a time
+	noteBundles = 64 // bundles after which the notes say how far the full tiles are
 	retryMax    = time.Minute
 )
 
@@ -144,7 +144,7 @@ func (p *Publisher) Once(ctx context.Context) (*export.Report, error) {
 	if r.older != r.newer {
 		err := r.copy(ctx)
 		if errors.Is(err, errOtherNotes) {
-			r.notes.Full = merkle.EmptyHead()
+			r.notes.Full, r.kept = merkle.EmptyHead(), 0
 			err = r.copy(ctx)
 		}
 		if err != nil {
@@ -179,14 +179,14 @@ type run struct {
 	tree         *merkle.TileBuilder
 	puts         *errgroup.Group    // under way
 	stop         context.CancelFunc // of the puts
-	files        int
+	files, kept  int
 }
 
 func (r *run) report() *export.Report {
 	if r == nil {
 		return nil
 	}
-	return &export.Report{Older: r.older, Newer: r.newer, Files: r.files}
+	return &export.Report{Older: r.older, Newer: r.newer, Files: r.files, Kept: r.kept}
 }
 
 // begin reads what the target and the log have.
@@ -335,6 +335,7 @@ func (r *run) checkRoot(size uint64) error {
 // putTile puts a tile in the background, unless the notes say that it is there.
 func (r *run) putTile(ctx context.Context, t merkle.Tile, content []byte) error {
 	if t.Width == merkle.TileWidth && (t.Index+1)<<(merkle.TileHeight*(t.Level+1)) <= r.notes.Full.Size {
+		r.kept++
 		return ctx.Err()
 	}
 	r.files++

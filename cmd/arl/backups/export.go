@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/terminal"
@@ -26,7 +27,8 @@ func ExportCommand(t *terminal.Terminal, machine func() *access.Machine, o *acce
 		Use:   "export [DIR]",
 		Short: "Write the log as static files for any web server",
 		Long: "Write the log as the static files of c2sp.org/tlog-tiles, for any web server or CDN. Another export to the same\n" +
-			"directory adds the new entries. Readers see either the older or the newer log, never a mix.",
+			"directory adds the new entries. Readers see either the older or the newer log, never a mix. Run an interrupted\n" +
+			"export again: it does not write again what is there.",
 		Example: "  arl log export ./public",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -48,6 +50,7 @@ type exportReport struct {
 	Older merkle.Head `json:"older"`
 	Newer merkle.Head `json:"newer"`
 	Files int         `json:"files"`
+	Kept  int         `json:"kept"` // of an export that was interrupted
 }
 
 func writeExport(ctx context.Context, t *terminal.Terminal, l *access.Log, dir string, publishes bool) error {
@@ -75,7 +78,11 @@ func writeExport(ctx context.Context, t *terminal.Terminal, l *access.Log, dir s
 	if err != nil {
 		return err
 	}
-	r := exportReport{Dir: dir, Older: done.Older, Newer: done.Newer, Files: done.Files}
-	return t.PrintObject(r, terminal.Field{"directory", dir}, terminal.Field{"tree head", fmt.Sprintf("size %d, root %s", r.Newer.Size, r.Newer.Root)},
-		terminal.Field{"before", fmt.Sprintf("size %d", r.Older.Size)}, terminal.Field{"files written", fmt.Sprint(r.Files)})
+	r := exportReport{Dir: dir, Older: done.Older, Newer: done.Newer, Files: done.Files, Kept: done.Kept}
+	fields := []terminal.Field{{"directory", dir}, {"tree head", fmt.Sprintf("size %d, root %s", r.Newer.Size, r.Newer.Root)},
+		{"before", fmt.Sprintf("size %d", r.Older.Size)}, {"files written", fmt.Sprint(r.Files)}}
+	if r.Kept > 0 {
+		fields = append(fields, terminal.Field{"resumed", words.Counted(r.Kept, "file") + " kept from an export before"})
+	}
+	return t.PrintObject(r, fields...)
 }
