@@ -92,6 +92,7 @@ coord/recovery/engine ← coord/recovery/adversary
 verify ← coord/recovery/record
 coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/importer/tried ← coord/recovery/importer
+coord/recovery/scenario ← coord/recovery/importer/spanrow ← coord/recovery/importer
 coord/recovery/scenario ← coord/recovery/live ← cmd/arl
 coord/recovery/scenario ← coord/recovery/program ← coord/recovery/engine
 ledger/process ← coord/recovery/program
@@ -223,7 +224,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/sigstore":             {"ledger/keys"},
 		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/backups", "cmd/arl/incidents", "cmd/arl/rollouts"},
 		"cel.dev/cel-go":                  {"coord/recovery"},
-		"go.opentelemetry.io/collector":   {"coord/recovery/importer"},
+		"go.opentelemetry.io/collector":   {"coord/recovery/importer", "coord/recovery/importer/spanrow"},
 		"github.com/modelcontextprotocol": {"api/mcp"},
 		"github.com/secure-systems-lab/":  {"ledger/keys"},
 	}

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"recoveryledger/coord/recovery/importer/foreign"
+	"recoveryledger/coord/recovery/importer/spanrow"
 	"recoveryledger/coord/recovery/scenario"
 )
 
@@ -55,8 +56,8 @@ func smithSpan(run *foreign.Span) (ptrace.Span, *scenario.Error) {
 		s.SetParentSpanID(smithID(run.Parent))
 	}
 	s.SetName(run.Name)
-	s.SetStartTimestamp(timestamp(run.Start))
-	s.SetEndTimestamp(timestamp(run.End))
+	s.SetStartTimestamp(spanrow.Timestamp(run.Start))
+	s.SetEndTimestamp(spanrow.Timestamp(run.End))
 	a := s.Attributes()
 	for _, v := range []struct{ name, value string }{
 		{"langsmith.span.kind", run.Kind}, {"gen_ai.request.model", run.Model}, {"gen_ai.usage.cost", run.Cost},

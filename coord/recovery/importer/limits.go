@@ -12,11 +12,6 @@ const (
 	tracesIdleMax = 1_000
 	// rowsIdleMax is tracesIdleMax where a record is one span.
 	rowsIdleMax = 64 * tracesIdleMax
-	// rowAttributesMax is the number of values in the attributes of a span row, spanAttributeDepth
-	// how deep they may be nested, rowEventsMax the number of its events that are looked at.
-	rowAttributesMax   = 10_000
-	spanAttributeDepth = 32
-	rowEventsMax       = 1_000
 	// toolsBytesMax is the size of a tools file, usesMax the number of tools that a Writer counts.
 	toolsBytesMax = 1 << 20
 	usesMax       = 10_000

@@ -11,12 +11,13 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"recoveryledger/coord/recovery/importer/foreign"
+	"recoveryledger/coord/recovery/importer/spanrow"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
 
 // An otlp or openinference file is traces: OTLP/JSON, as the file exporter of a
-// collector writes it, one batch of spans a line, or spans a line (spanrow.go);
+// collector writes it, one batch of spans a line, or spans a line (package spanrow);
 // the spans of a trace stand in any of them. The attributes are those of the
 // semantic conventions for generative AI, of OpenInference or of OpenLLMetry;
 // docs/traces.md lists them. Contents of messages are read only where the
@@ -106,7 +107,7 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 	if o.format == LangSmith {
 		return o.takeRuns(rec, refuse)
 	}
-	if isSpanRow(rec.value) {
+	if spanrow.Is(rec.value) {
 		return o.takeRows(rec, refuse)
 	}
 	batch, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(rec.value)
@@ -137,11 +138,11 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 // takeRows sorts the spans of a record that is no OTLP into traces.
 func (o *otlpReader) takeRows(rec record, refuse func(*scenario.Error) bool) bool {
 	o.idle = rowsIdleMax
-	rows := spanRows(rec.value)
+	rows := spanrow.Rows(rec.value)
 	for i, row := range rows {
 		o.found = true
 		o.source.counts.Records++
-		s, service, wrong := readSpanRow(row)
+		s, service, wrong := spanrow.Read(row)
 		if wrong == nil {
 			wrong = o.add(rec, s, service, nil)
 		}
@@ -257,6 +258,7 @@ func grow(spans []span) (*forest, *scenario.Error) {
 	slices.SortStableFunc(spans, func(a, b span) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), slices.Compare(a.id[:], b.id[:]))
 	})
+	dropCopies(spans)
 	f := &forest{spans: spans, children: make([][]int, len(spans))}
 	at := map[pcommon.SpanID]int{}
 	for i, s := range spans {
@@ -293,6 +295,23 @@ func grow(spans []span) (*forest, *scenario.Error) {
 		return nil, scenario.Malformed("/resourceSpans", "hold a span that is inside itself", "export the spans as they were recorded")
 	}
 	return f, nil
+}
+
+// dropCopies takes the failure from spans that answered, and whose only sign of a failure is a
+// status with the message of another span that failed: some exporters write the first error of a
+// trace into the status of all spans after it.
+func dropCopies(spans []span) {
+	failures := map[string]bool{}
+	for i := range spans {
+		if s := &spans[i]; s.failed && !s.bare && s.status != "" {
+			failures[s.status] = true
+		}
+	}
+	for i := range spans {
+		if s := &spans[i]; s.failed && s.bare && s.output != "" && failures[s.status] {
+			s.failed, s.raw, s.evidence = false, scenario.RawError{}, ""
+		}
+	}
 }
 
 // isStep says whether a span is a step by its role alone.

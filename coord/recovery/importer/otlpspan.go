@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
+	"recoveryledger/coord/recovery/importer/spanrow"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -38,6 +39,8 @@ type span struct {
 	model      string
 
 	failed   bool
+	status   string // the message of a status that is an error
+	bare     bool   // the status alone says that the span failed
 	raw      scenario.RawError
 	evidence entry.Digest // set where it failed
 	resent   bool         // this request repeats an earlier one
@@ -125,10 +128,10 @@ func newSpan(s ptrace.Span, service string) (span, *scenario.Error) {
 	a := &attributes{Map: s.Attributes()}
 	out := span{
 		id: s.SpanID(), parent: s.ParentSpanID(), start: s.StartTimestamp(), end: s.EndTimestamp(),
-		agent:     a.text("gen_ai.agent.name", "gen_ai.agent.id", "agent.name"),
-		model:     modelID(a.text("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "embedding.model_name")),
-		tokensIn:  a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
-		tokensOut: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
+		agent:     a.text("gen_ai.agent.name", "gen_ai.agent.id", "agent.name", "ai.telemetry.functionId"),
+		model:     modelID(a.text("gen_ai.response.model", "gen_ai.request.model", "llm.model_name", "embedding.model_name", "ai.response.model", "ai.model.id")),
+		tokensIn:  a.count("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "ai.usage.inputTokens", "ai.usage.promptTokens"),
+		tokensOut: a.count("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion", "ai.usage.outputTokens", "ai.usage.completionTokens"),
 		cost:      a.money("gen_ai.usage.cost", "llm.cost.total"),
 	}
 	if a.wrong != nil {
@@ -151,31 +154,29 @@ func newSpan(s ptrace.Span, service string) (span, *scenario.Error) {
 	return out, nil
 }
 
-// openInferenceKind is the attribute that says what a span is in OpenInference.
-const openInferenceKind = "openinference.span.kind"
-
 // takeRole sets the role of the span, by the first convention that names one: the operation of
-// OpenTelemetry, the kind of OpenInference, the kinds of OpenLLMetry and LangSmith. A span that no
-// convention names has roleOther.
+// OpenTelemetry, the kind of OpenInference, the kinds of OpenLLMetry and LangSmith, the operation
+// of the AI SDK. A span that no convention names has roleOther.
 func (p *span) takeRole(s ptrace.Span, a *attributes) {
 	operation := a.text("gen_ai.operation.name")
 	if operation == "" {
-		operation = strings.ToLower(a.text(openInferenceKind, "traceloop.span.kind", "langsmith.span.kind", "llm.request.type"))
+		operation = strings.ToLower(a.text(spanrow.OpenInferenceKind, "traceloop.span.kind", "langsmith.span.kind", "llm.request.type", "ai.operationId"))
 	}
 	switch operation {
-	case "chat", "text_completion", "generate_content", "embeddings", "llm", "embedding", "completion":
+	case "chat", "text_completion", "generate_content", "embeddings", "llm", "embedding", "completion", "ai.generatetext.dogenerate", "ai.streamtext.dostream",
+		"ai.generateobject.dogenerate", "ai.streamobject.dostream", "ai.embed.doembed", "ai.embedmany.doembed":
 		p.role = roleModel
-	case "execute_tool", "tool":
-		p.role, p.tool = roleTool, cmp.Or(a.text("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "tool_call.function.name"), s.Name())
+	case "execute_tool", "tool", "ai.toolcall":
+		p.role, p.tool = roleTool, cmp.Or(a.text("gen_ai.tool.name", "tool.name", "traceloop.entity.name", "tool_call.function.name", "ai.toolCall.name"), s.Name())
 	case "retrieval", "retriever":
 		p.role, p.tool = roleTool, "retrieval"
 	case "reranker":
 		p.role, p.tool = roleTool, "rerank"
-	case "create_agent", "invoke_agent", "invoke_workflow":
+	case "create_agent", "invoke_agent", "invoke_workflow", "ai.generatetext", "ai.streamtext", "ai.generateobject", "ai.streamobject", "ai.embed", "ai.embedmany":
 		p.role = roleAgent
 	case "agent":
 		p.role = roleAgent
-		p.agent, p.named = cmp.Or(a.text("gen_ai.agent.name", "agent.name", "traceloop.entity.name"), s.Name()), true
+		p.agent, p.named = cmp.Or(a.text("gen_ai.agent.name", "agent.name", "traceloop.entity.name", "ai.telemetry.functionId"), s.Name()), true
 	case "chain", "workflow", "task", "prompt", "guardrail", "evaluator", "parser":
 		p.role = roleHolds
 	default:
@@ -203,13 +204,13 @@ func (p *span) takeContent(a *attributes) {
 	if p.role == roleTool {
 		in, out = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
 	}
-	if text := a.text(in, "input.value", "traceloop.entity.input"); text != "" {
+	if text := a.text(in, "input.value", "traceloop.entity.input", "ai.toolCall.args", "ai.prompt.messages"); text != "" {
 		p.input = entry.DigestOf(text)
 		if p.role == roleTool {
 			p.inputText = strings.Clone(text)
 		}
 	}
-	answer := a.text(out, "output.value", "traceloop.entity.output")
+	answer := a.text(out, "output.value", "traceloop.entity.output", "ai.toolCall.result", "ai.response.text", "ai.response.toolCalls", "ai.response.object")
 	if answer == "" {
 		return
 	}
@@ -231,9 +232,11 @@ func (p *span) takeFailure(s ptrace.Span, a *attributes) {
 	if raw.HTTPStatus < 400 {
 		raw.HTTPStatus = 0
 	}
+	p.status, p.bare = s.Status().Message(), kind == "" && !raw.Typed()
 	for _, event := range s.Events().All() {
 		thrown := attributes{Map: event.Attributes()}
 		if event.Name() == "exception" {
+			p.bare = false
 			raw.ProviderCode = thrown.text("exception.type")
 			if message := thrown.text("exception.message"); message != "" {
 				raw.Text = message

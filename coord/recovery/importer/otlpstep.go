@@ -136,8 +136,8 @@ func (b *branches) sequence(steps []int) {
 	for i, at := range steps {
 		before := -1
 		for _, earlier := range steps[:i] {
-			end := b.spans[b.nodes[earlier]].end
-			if end <= b.spans[b.nodes[at]].start && (before < 0 || end >= b.spans[b.nodes[before]].end) {
+			first := &b.spans[b.nodes[earlier]]
+			if first.endedBefore(&b.spans[b.nodes[at]]) && (before < 0 || first.end >= b.spans[b.nodes[before]].end) {
 				before = earlier
 			}
 		}
@@ -146,6 +146,14 @@ func (b *branches) sequence(steps []int) {
 			b.retry(at, before, steps[:i])
 		}
 	}
+}
+
+// endedBefore says whether a span ended before a later one began. Exporters in JavaScript cut the
+// beginning of a span to a whole millisecond, and not its end: so a span that began in an earlier
+// millisecond than the later one, and ended in the same, ended before.
+func (p *span) endedBefore(later *span) bool {
+	const millisecond = 1_000_000
+	return p.end <= later.start || later.start%millisecond == 0 && p.start < later.start && p.end < later.start+millisecond
 }
 
 // retry notes that a step tries an earlier one again: a call of the model the

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"recoveryledger/coord/recovery/importer/spanrow"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -147,7 +148,7 @@ func TestSpansAreCounted(t *testing.T) {
 // What is no span is named, by record and field.
 func TestBadSpanRows(t *testing.T) {
 	good := sdkLine("a 2 ", "n", "OK", kindLLM)
-	deep := strings.Repeat(`{"a":`, spanAttributeDepth+1) + "1" + strings.Repeat("}", spanAttributeDepth+1)
+	deep := strings.Repeat(`{"a":`, spanrow.DepthMax+1) + "1" + strings.Repeat("}", spanrow.DepthMax+1)
 	for _, c := range []struct{ old, new, field, detail string }{
 		{`0x0000000000000000000000000000000a`, `zz`, "/context/trace_id", `is "zz"`},
 		{`"0x0000000000000002"`, `7`, "/context/span_id", `is "7"`},

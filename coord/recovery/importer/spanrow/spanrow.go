@@ -1,4 +1,9 @@
-package importer
+// Package spanrow reads spans that are written as JSON and are no OTLP.
+//
+// A span row is one span: a line that an exporter of an OpenTelemetry SDK prints, or a row that
+// Phoenix exports, with nested attributes or with one member each (attributes.llm.model_name,
+// context.trace_id). docs/traces.md lists the members that are read.
+package spanrow
 
 import (
 	"bytes"
@@ -18,20 +23,30 @@ import (
 	"recoveryledger/coord/recovery/scenario"
 )
 
-// A span row is one span as JSON, in the forms that are no OTLP: the lines that an exporter of an
-// OpenTelemetry SDK prints, and the rows that Phoenix exports, with nested attributes or with one
-// member each (attributes.llm.model_name, context.trace_id).
+// Limits of a row.
+const (
+	// DepthMax is how deep the attributes of a row may be nested.
+	DepthMax = 32
+	// attributesMax is the number of values in the attributes, eventsMax the number of events that
+	// are looked at.
+	attributesMax = 10_000
+	eventsMax     = 1_000
+)
+
+// OpenInferenceKind is the attribute that says what a span is in OpenInference.
+const OpenInferenceKind = "openinference.span.kind"
+
 type spanRow struct {
 	members map[string]jsontext.Value
 }
 
-// isSpanRow says whether a record is one.
-func isSpanRow(value jsontext.Value) bool {
+// Is says whether a record is a span row, or a page of rows.
+func Is(value jsontext.Value) bool {
 	return bytes.Contains(value, []byte(`span_id"`)) && !bytes.Contains(value, []byte(`"resourceSpans"`))
 }
 
-// spanRows reads the rows of a record: one row, or the rows of a page of Phoenix.
-func spanRows(value jsontext.Value) []jsontext.Value {
+// Rows returns the rows of a record: the record itself, or the rows of a page of Phoenix.
+func Rows(value jsontext.Value) []jsontext.Value {
 	var page struct {
 		Data []jsontext.Value `json:"data"`
 	}
@@ -41,8 +56,9 @@ func spanRows(value jsontext.Value) []jsontext.Value {
 	return []jsontext.Value{value}
 }
 
-// readSpanRow makes a span of a row, and the name of its service.
-func readSpanRow(value jsontext.Value) (ptrace.Span, string, *scenario.Error) {
+// Read makes a span of a row, and the name of its service, which is empty where the row has none.
+// The error names the member that is wrong.
+func Read(value jsontext.Value) (ptrace.Span, string, *scenario.Error) {
 	s := ptrace.NewSpan()
 	row := spanRow{}
 	if err := json.Unmarshal(value, &row.members); err != nil {
@@ -61,8 +77,8 @@ func readSpanRow(value jsontext.Value) (ptrace.Span, string, *scenario.Error) {
 	if strings.HasSuffix(strings.ToUpper(row.text("kind")), "CLIENT") {
 		s.SetKind(ptrace.SpanKindClient)
 	}
-	s.SetStartTimestamp(timestamp(row.text("start_time", "startTime")))
-	s.SetEndTimestamp(timestamp(row.text("end_time", "endTime")))
+	s.SetStartTimestamp(Timestamp(row.text("start_time", "startTime")))
+	s.SetEndTimestamp(Timestamp(row.text("end_time", "endTime")))
 	if strings.HasSuffix(strings.ToUpper(row.text("status.status_code", "status_code", "status.code")), "ERROR") {
 		s.Status().SetCode(ptrace.StatusCodeError)
 	}
@@ -71,8 +87,8 @@ func readSpanRow(value jsontext.Value) (ptrace.Span, string, *scenario.Error) {
 		return s, "", wrong
 	}
 	if kind := row.text("span_kind"); kind != "" && !strings.Contains(kind, "KIND_") {
-		if _, said := s.Attributes().Get(openInferenceKind); !said {
-			s.Attributes().PutStr(openInferenceKind, kind)
+		if _, said := s.Attributes().Get(OpenInferenceKind); !said {
+			s.Attributes().PutStr(OpenInferenceKind, kind)
 		}
 	}
 	row.events(s)
@@ -116,15 +132,15 @@ func textIn(value jsontext.Value) string {
 
 // attributes puts the attributes of a row flat, under names with points, in the order of the names.
 func (r *spanRow) attributes(into pcommon.Map) *scenario.Error {
-	left := rowAttributesMax
+	left := attributesMax
 	if value := r.at("attributes"); value != nil {
-		if wrong := flatten(into, "", value, spanAttributeDepth, &left); wrong != nil {
+		if wrong := flatten(into, "", value, DepthMax, &left); wrong != nil {
 			return wrong
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.members)) {
 		if short, ok := strings.CutPrefix(name, "attributes."); ok && r.members[name].Kind() != 'n' {
-			if wrong := flatten(into, short, r.members[name], spanAttributeDepth, &left); wrong != nil {
+			if wrong := flatten(into, short, r.members[name], DepthMax, &left); wrong != nil {
 				return wrong
 			}
 		}
@@ -135,7 +151,7 @@ func (r *spanRow) attributes(into pcommon.Map) *scenario.Error {
 // flatten puts a value under a name, and the members of an object under longer names.
 func flatten(into pcommon.Map, name string, value jsontext.Value, depth int, left *int) *scenario.Error {
 	if *left--; *left < 0 || depth == 0 {
-		return scenario.Malformed("/attributes", fmt.Sprintf("hold more than %d values, or values more than %d deep", rowAttributesMax, spanAttributeDepth), "export fewer attributes")
+		return scenario.Malformed("/attributes", fmt.Sprintf("hold more than %d values, or values more than %d deep", attributesMax, DepthMax), "export fewer attributes")
 	}
 	below := func(inner string) string { return strings.TrimPrefix(name+"."+inner, ".") }
 	switch value.Kind() {
@@ -193,7 +209,7 @@ func (r *spanRow) events(s ptrace.Span) {
 	if json.Unmarshal(r.at("events"), &all) != nil {
 		return
 	}
-	for _, value := range all[:min(len(all), rowEventsMax)] {
+	for _, value := range all[:min(len(all), eventsMax)] {
 		event := spanRow{}
 		if json.Unmarshal(value, &event.members) != nil || event.text("name") != "exception" {
 			continue
@@ -218,9 +234,9 @@ func hexID(text, field string, size int, set func([]byte)) *scenario.Error {
 	return nil
 }
 
-// timestamp reads an instant: RFC 3339, with a space or a T, or the time since 1970 in seconds,
+// Timestamp reads an instant: RFC 3339, with a space or a T, or the time since 1970 in seconds,
 // milliseconds, microseconds or nanoseconds, by the number of digits. 0: it is none of these.
-func timestamp(text string) pcommon.Timestamp {
+func Timestamp(text string) pcommon.Timestamp {
 	if n, err := strconv.ParseUint(text, 10, 63); err == nil {
 		switch digits := len(text); {
 		case digits <= 10:

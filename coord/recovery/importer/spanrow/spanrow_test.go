@@ -1,0 +1,94 @@
+package spanrow_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/collector/pdata/ptrace"
+
+	"recoveryledger/coord/recovery/importer/spanrow"
+)
+
+const (
+	nested = `{"name": "chat", "context": {"trace_id": "0x0000000000000000000000000000000a", "span_id": "0x0000000000000002"}, "parent_id": "0000000000000001",
+		"kind": "SpanKind.CLIENT", "start_time": "2026-01-02T03:04:05.5Z", "end_time": 1767323046000, "status": {"status_code": "ERROR", "description": "broke"},
+		"attributes": {"llm": {"model_name": "m", "token_count": {"prompt": 12.0}}, "tags": ["a", "b"], "cost": 0.5, "ok": true},
+		"events": [{"name": "exception", "attributes": {"exception.type": "E"}}, {"name": "other"}], "resource": {"attributes": {"service.name": "shop"}}}`
+	flat = `{"context.trace_id": "0000000000000000000000000000000a", "context.span_id": "0000000000000002", "attributes.llm.model_name": "m", "span_kind": "LLM"}`
+)
+
+func TestRead(t *testing.T) {
+	s, service, wrong := spanrow.Read(jsontext.Value(nested))
+	if wrong != nil || service != "shop" || s.Name() != "chat" || s.Kind() != ptrace.SpanKindClient || s.ParentSpanID().String() != "0000000000000001" {
+		t.Fatalf("%v: %s of %s", wrong, s.Name(), service)
+	}
+	if s.Status().Code() != ptrace.StatusCodeError || s.Status().Message() != "broke" || s.Events().Len() != 1 || s.EndTimestamp()-s.StartTimestamp() != 500_000_000 {
+		t.Errorf("status %v, %d events, %d ns", s.Status(), s.Events().Len(), s.EndTimestamp()-s.StartTimestamp())
+	}
+	got := s.Attributes().AsRaw()
+	if got["llm.model_name"] != "m" || got["llm.token_count.prompt"] != int64(12) || got["cost"] != "0.5" || got["ok"] != true || len(got["tags"].([]any)) != 2 {
+		t.Errorf("attributes %v", got)
+	}
+	s, service, wrong = spanrow.Read(jsontext.Value(flat))
+	got = s.Attributes().AsRaw()
+	if wrong != nil || service != "" || got["llm.model_name"] != "m" || got[spanrow.OpenInferenceKind] != "LLM" {
+		t.Errorf("%v: %q, %v", wrong, service, got)
+	}
+}
+
+func TestBadRows(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, spanrow.DepthMax) + "1" + strings.Repeat("}", spanrow.DepthMax)
+	for field, text := range map[string]string{
+		"":                  `[]`,
+		"/context/trace_id": strings.Replace(nested, "0x0000000000000000000000000000000a", "0a", 1),
+		"/context/span_id":  strings.Replace(nested, "0x0000000000000002", "zz", 1),
+		"/parent_id":        strings.Replace(nested, `"0000000000000001"`, `"1"`, 1),
+		"/attributes":       strings.Replace(flat, `"m"`, deep, 1),
+	} {
+		if _, _, wrong := spanrow.Read(jsontext.Value(text)); wrong == nil || wrong.Field != field {
+			t.Errorf("%s: %v", field, wrong)
+		}
+	}
+}
+
+func TestRows(t *testing.T) {
+	page := jsontext.Value(`{"data": [` + nested + "," + flat + `]}`)
+	if !spanrow.Is(page) || len(spanrow.Rows(page)) != 2 || len(spanrow.Rows(jsontext.Value(flat))) != 1 {
+		t.Error("a page of two rows, or a row, is read otherwise")
+	}
+	if spanrow.Is(jsontext.Value(`{"resourceSpans": [{"span_id": 1}]}`)) {
+		t.Error("OTLP is taken for a row")
+	}
+}
+
+func TestTimestamp(t *testing.T) {
+	const second = 1_767_323_046
+	for _, text := range []string{"1767323046", "1767323046000", "1767323046000000", "1767323046000000000", "2026-01-02T03:04:06Z", "2026-01-02 03:04:06Z", "2026-01-02T03:04:06"} {
+		if got := spanrow.Timestamp(text); got != second*1_000_000_000 {
+			t.Errorf("%s: %d", text, got)
+		}
+	}
+	for _, text := range []string{"", "soon", "1900-01-02T03:04:06Z", "-1"} {
+		if got := spanrow.Timestamp(text); got != 0 {
+			t.Errorf("%q: %d", text, got)
+		}
+	}
+}
+
+// FuzzRead reads any text, and every row that is read has both ids.
+func FuzzRead(f *testing.F) {
+	f.Add(nested)
+	f.Add(flat)
+	f.Fuzz(func(t *testing.T, text string) {
+		value := jsontext.Value(text)
+		if !value.IsValid() {
+			return
+		}
+		for _, row := range spanrow.Rows(value) {
+			if s, _, wrong := spanrow.Read(row); wrong == nil && s.SpanID().IsEmpty() && !strings.Contains(text, "0000000000000000") {
+				t.Errorf("%s: no id", row)
+			}
+		}
+	})
+}
