@@ -59,8 +59,8 @@ func published(t *testing.T, origin string, size int) map[string][]byte {
 }
 
 // TestInterruptedExportsGoOn: an export to a directory or to a bucket gets a signal when it asks
-// for another bundle after 90 of 100, and then runs again. What the first run has written stands, and is not
-// written again; from a directory the second run does not even read its entries.
+// for another bundle after 90 of 100, and then runs again. What the first run has written stands,
+// and is not written again; from a directory the second run does not even read its entries.
 func TestInterruptedExportsGoOn(t *testing.T) {
 	const origin, bundles, asked = "ledger.example/exported", 100, 90
 	files := published(t, origin, bundles*merkle.TileWidth+7)
@@ -125,8 +125,8 @@ func TestInterruptedExportsGoOn(t *testing.T) {
 				m.must(again.Run())
 				var report struct{ Files, Kept int }
 				m.must(json.Unmarshal(said.Bytes(), &report))
-				// Of 90 bundles and their tiles up to 16 files may have been under way. A bucket has notes
-				// after 64.
+				// Of 90 bundles and their tiles up to 16 files may have been under way. A bucket
+				// has notes after 64.
 				least := map[string]int{"directory": 2*asked - 16, "bucket": 2 * 64}[to]
 				if to == "directory" && signal == syscall.SIGINT {
 					least = 2 * asked

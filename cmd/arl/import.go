@@ -85,7 +85,10 @@ func (a *app) importFiles(ctx context.Context, c *access.Connection, files []str
 		}
 		total += info.Size()
 	}
-	tell, end := a.Progress("import")
+	tell, end := a.NotedProgress("import", func() string { // what is read waits until its run is whole
+		r, _ := im.Done()
+		return fmt.Sprintf(" bytes read, %d registered", r.Registered)
+	})
 	im.Progress = func(done int64) { tell(uint64(done), uint64(total)) }
 	for _, file := range files {
 		if err = im.File(ctx, file, importer.Format(o.format)); err != nil {

@@ -30,6 +30,7 @@ type Report struct {
 	Before merkle.Head `json:"before"` // of the backup that was there; size 0: none
 	Head   merkle.Head `json:"head"`
 	Files  int         `json:"files"` // new files of the log
+	Kept   int         `json:"kept"`  // files of the log that an interrupted backup has left
 	Keys   bool        `json:"keys"`  // whether it has the keys
 }
 
@@ -102,9 +103,12 @@ func save(ctx context.Context, t *terminal.Terminal, l *access.Log, f *files, di
 	if err != nil {
 		return backupError(err)
 	}
-	r := Report{dir, m.Origin, done.Older, m.Head, done.Files, f.data != ""}
+	r := Report{dir, m.Origin, done.Older, m.Head, done.Files, done.Kept, f.data != ""}
 	fields := []terminal.Field{{"backup", dir}, {"origin", r.Origin}, {"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
 		{"before", fmt.Sprintf("size %d", r.Before.Size)}, {"files of the log", fmt.Sprintf("%d new", r.Files)}}
+	if r.Kept > 0 {
+		fields = append(fields, terminal.Field{"resumed", words.Counted(r.Kept, "file") + " kept from a backup before"})
+	}
 	if r.Keys {
 		fields = append(fields, terminal.Field{"other files", fmt.Sprintf("%d new, %d as before; the keys are among them", b.New, b.Kept)})
 	} else {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"recoveryledger/cmd/arl/exit"
 
@@ -27,6 +28,8 @@ type Terminal struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Output   string // table or json
+	// LineEvery is the time between two lines about progress. 0: 10 s.
+	LineEvery time.Duration
 }
 
 // JSON reports whether the output is for programs.

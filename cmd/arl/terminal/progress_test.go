@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -31,4 +32,19 @@ func TestProgressInLines(t *testing.T) {
 			t.Errorf("%q", said.String())
 		}
 	})
+}
+
+// TestProgressHasANote shows a note behind the counts as it is when they are told.
+func TestProgressHasANote(t *testing.T) {
+	var said bytes.Buffer
+	c := &Terminal{Err: &said, LineEvery: 1}
+	registered := 0
+	tell, end := c.NotedProgress("import", func() string { return fmt.Sprintf(" bytes read, %d registered", registered) })
+	for registered = range 2 {
+		tell(100, 100)
+	}
+	end()
+	if want := "arl: import: 100 of 100 bytes read, 0 registered\narl: import: 100 of 100 bytes read, 1 registered\n"; said.String() != want {
+		t.Errorf("%q, want %q", said.String(), want)
+	}
 }

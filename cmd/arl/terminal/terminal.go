@@ -3,6 +3,7 @@ package terminal
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -133,19 +135,19 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// lineEvery is the time between two lines about progress.
-const lineEvery = 10 * time.Second
+// lineEveryDefault is the time between two lines about progress.
+const lineEveryDefault = 10 * time.Second
 
 // lines tells the progress of a long command in lines, for a log.
-func (c *Terminal) lines(name string) (tell func(done, total uint64)) {
+func (c *Terminal) lines(name string, note func() string) (tell func(done, total uint64)) {
 	var mu sync.Mutex // steps may be done side by side
-	last := time.Now()
+	last, every := time.Now(), cmp.Or(c.LineEvery, lineEveryDefault)
 	return func(done, total uint64) {
 		mu.Lock()
 		defer mu.Unlock()
-		if time.Since(last) >= lineEvery {
+		if time.Since(last) >= every {
 			last = time.Now()
-			fmt.Fprintf(c.Err, "arl: %s: %d of %d\n", name, done, total)
+			fmt.Fprintf(c.Err, "arl: %s: %d of %d%s\n", name, done, total, note())
 		}
 	}
 }
@@ -153,18 +155,27 @@ func (c *Terminal) lines(name string) (tell func(done, total uint64)) {
 // Progress shows the progress of a long command: a bar on a terminal, otherwise a line every 10
 // seconds. tell updates the display. end ends the display.
 func (c *Terminal) Progress(name string) (tell func(done, total uint64), end func()) {
+	return c.NotedProgress(name, func() string { return "" })
+}
+
+// NotedProgress is Progress with a note behind the counts. tell asks for the note.
+func (c *Terminal) NotedProgress(name string, note func() string) (tell func(done, total uint64), end func()) {
 	if !isTerminal(c.Err) {
-		return c.lines(name), func() {}
+		return c.lines(name, note), func() {}
 	}
 	var container *mpb.Progress // set by the first tell: before, a person may type a passphrase
 	var bar *mpb.Bar
+	var noted atomic.Pointer[string]
 	begin := sync.OnceFunc(func() {
 		container = mpb.New(mpb.WithOutput(c.Err), mpb.WithWidth(60))
 		bar = container.AddBar(0,
 			mpb.PrependDecorators(decor.Name(name+" ")),
-			mpb.AppendDecorators(decor.CountersNoUnit("%d of %d", decor.WCSyncSpace), decor.AverageETA(decor.ET_STYLE_GO, decor.WCSyncSpace)))
+			mpb.AppendDecorators(decor.CountersNoUnit("%d of %d", decor.WCSyncSpace), decor.Any(func(decor.Statistics) string { return *noted.Load() }),
+				decor.AverageETA(decor.ET_STYLE_GO, decor.WCSyncSpace)))
 	})
 	tell = func(done, total uint64) {
+		now := note()
+		noted.Store(&now)
 		begin()
 		bar.SetTotal(int64(total), false)
 		bar.SetCurrent(int64(done))
