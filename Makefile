@@ -1,5 +1,5 @@
 # build, run and test need Go, git and make only; race needs a C compiler, too, and
-# js, mcp and browser need node and npm; browser needs Chromium, too.
+# js, mcp, exporters and browser need node and npm; browser needs Chromium, too.
 # The pinned tools that lint needs are built from source under bin/tools by make
 # tools.
 
@@ -26,6 +26,7 @@ IDNITS      := $(TOOLS)/idnits-3.0.0-alpha.74/node_modules/.bin/idnits
 
 # npm ci writes it last.
 AXE := testdata/browser/node_modules/.package-lock.json
+EXPORTERS := testdata/exporters/node_modules/.package-lock.json
 MCP := testdata/mcp/node_modules/.package-lock.json
 
 # Runs go test with its arguments; ends with a line of counts.
@@ -34,7 +35,7 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp operations dashboards browser picture python draft release packages goreleaser tools vuln
+.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp exporters operations dashboards browser picture python draft release packages goreleaser tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -113,6 +114,13 @@ js: build ## verify/js and api/js: types (the console's script, too), size, vect
 mcp: ## MCP servers from npm, and a run at each that is rolled back (needs node and npm)
 	@command -v npm >/dev/null || { echo "skipped: npm is missing: no MCP server of others is tried" >&2; test -z "$$CI"; exit; }; \
 	$(MAKE) --silent --no-print-directory $(MCP) && go test -count=1 -run 'Server$$' ./api/mcp
+
+exporters: build ## agents under instrumentations from npm, whose traces are imported (needs node and npm)
+	@command -v npm >/dev/null || { echo "skipped: npm is missing: no exporter of others is tried" >&2; test -z "$$CI"; exit; }; \
+	$(MAKE) --silent --no-print-directory $(EXPORTERS) && cd testdata/exporters && ARL=$(CURDIR)/bin/arl node --test exporters.test.js
+
+$(EXPORTERS): testdata/exporters/package.json testdata/exporters/package-lock.json
+	cd testdata/exporters && npm ci --ignore-scripts --no-audit --no-fund --silent
 
 $(MCP): testdata/mcp/package.json testdata/mcp/package-lock.json
 	cd testdata/mcp && npm ci --ignore-scripts --no-audit --no-fund --silent

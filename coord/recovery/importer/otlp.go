@@ -253,10 +253,11 @@ type forest struct {
 	children [][]int
 }
 
-// grow sorts spans by their beginning and hangs them below their parents.
+// grow sorts spans by their beginning, those with one beginning by their end, and hangs them below
+// their parents.
 func grow(spans []span) (*forest, *scenario.Error) {
 	slices.SortStableFunc(spans, func(a, b span) int {
-		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), slices.Compare(a.id[:], b.id[:]))
+		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), slices.Compare(a.id[:], b.id[:]))
 	})
 	dropCopies(spans)
 	f := &forest{spans: spans, children: make([][]int, len(spans))}

@@ -143,17 +143,20 @@ func (b *branches) sequence(steps []int) {
 		}
 		if before >= 0 {
 			b.depend(at, before, entry.Soft)
-			b.retry(at, before, steps[:i])
+			if b.spans[b.nodes[before]].start < b.spans[b.nodes[at]].start { // otherwise they may stand side by side
+				b.retry(at, before, steps[:i])
+			}
 		}
 	}
 }
 
-// endedBefore says whether a span ended before a later one began. Exporters in JavaScript cut the
-// beginning of a span to a whole millisecond, and not its end: so a span that began in an earlier
-// millisecond than the later one, and ended in the same, ended before.
+// endedBefore says whether a span ended before one began that is later in the order of grow.
+// Exporters in JavaScript cut the beginning of a span to a whole millisecond, and not its end. So a
+// span that ended in the millisecond in which the later one began counts as ended before: a
+// dependency too many is safer than one that is missing.
 func (p *span) endedBefore(later *span) bool {
 	const millisecond = 1_000_000
-	return p.end <= later.start || later.start%millisecond == 0 && p.start < later.start && p.end < later.start+millisecond
+	return p.end <= later.start || later.start%millisecond == 0 && p.end < later.start+millisecond
 }
 
 // retry notes that a step tries an earlier one again: a call of the model the
