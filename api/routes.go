@@ -22,7 +22,7 @@ func entryRoutes() []Route {
 			of[BatchHead](), of[BatchLine](), of[Problem](), of[verify.Receipt]())),
 	}}
 	return []Route{{
-		Name: "submit", Method: http.MethodPost, Path: PathEntries, Summary: "Register an entry, or a batch of them",
+		Name: "submit", Ordered: true, Method: http.MethodPost, Path: PathEntries, Summary: "Register an entry, or a batch of them",
 		Doc: "For one DSSE envelope, the answer is 201 and the receipt. For the same envelope again, the answer is 200 and a receipt of the same index. " +
 			"A batch is NDJSON with one envelope a line. The ledger registers the lines in order, up to the first line that it refuses. The answer has " +
 			"the tree head, a line for each registered entry, and the problem of the refused line, if there is one. If no line was registered, the " +
@@ -81,13 +81,13 @@ func logRoutes() []Route {
 		Name: "log", Method: http.MethodGet, Path: PathLog, Summary: "Name the log", Doc: "A verifier must get the values that it pins from another source.",
 		Answers: ok("name, keys and size", of[Log]()), Problems: []entry.Problem{entry.Malformed},
 	}, {
-		Name: "round", Method: http.MethodGet, Path: PathRound, Summary: "Ask for the tree head to cosign", Query: asked[RoundQuery],
+		Name: "round", Ordered: true, Method: http.MethodGet, Path: PathRound, Summary: "Ask for the tree head to cosign", Query: asked[RoundQuery],
 		Doc: "A witness that the policy names without a URL asks here what to cosign, and pushes its cosignature. If the other witnesses make a quorum, " +
 			"they have cosigned the tree head already. The tree head stays for a second, so that all pushing witnesses cosign the same one. A tree head " +
 			"with no more than from entries is there to be cosigned again: its cosignatures grow old.",
 		Answers: ok("the tree head, and the consistency proof to it", of[Round]()), Problems: []entry.Problem{entry.Malformed, entry.NotFound},
 	}, {
-		Name: "cosign", Method: http.MethodPost, Path: PathCosign, Summary: "Push cosignatures on a tree head",
+		Name: "cosign", Ordered: true, Method: http.MethodPost, Path: PathCosign, Summary: "Push cosignatures on a tree head",
 		Doc: "The body is the text of the tree head, an empty line, and lines of cosignatures (c2sp.org/tlog-cosignature). The witnesses must stand in " +
 			"the policy in force or in an earlier policy. The tree head must be one of the newest rounds.",
 		Takes:    []Content{{MediaNote, Schema{JSON: schemaText}, exampleCosigned}},

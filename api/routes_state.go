@@ -118,19 +118,19 @@ func renewal(leasesMax int) []Content {
 func taskRoutes() []Route {
 	id := inPath("id", schemaText, "olga#book-room", "the reference issuer#id, percent-encoded")
 	return []Route{{
-		Name: "tasks", Method: http.MethodGet, Path: PathTasks, Summary: "List tasks", Query: asked[TaskQuery],
+		Name: "tasks", Ordered: true, Method: http.MethodGet, Path: PathTasks, Summary: "List tasks", Query: asked[TaskQuery],
 		Doc:     "The list has the newest first, as of the last commit. A page may have few elements: follow next until it is absent.",
 		Answers: ok("a page", of[Tasks]()), Problems: []entry.Problem{entry.Malformed},
 	}, {
-		Name: "task", Method: http.MethodGet, Path: PathTask, Summary: "Read a task", Params: []Param{id},
+		Name: "task", Ordered: true, Method: http.MethodGet, Path: PathTask, Summary: "Read a task", Params: []Param{id},
 		Answers: tagged("the task as of the last commit, with its present lease", of[Task]()), Problems: missing(),
 	}, {
-		Name: "lease", Method: http.MethodPost, Path: PathLease, Summary: "Renew the lease of a task", Doc: "Like " + PathLeases + ", for one lease.",
+		Name: "lease", Ordered: true, Leased: true, Method: http.MethodPost, Path: PathLease, Summary: "Renew the lease of a task", Doc: "Like " + PathLeases + ", for one lease.",
 		Params: []Param{id}, Takes: renewal(1), Answers: withBody("the request arrived too slowly", ok("the renewed lease", of[Lease]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole, entry.NoStanding, entry.WrongAudience,
 			entry.NotFound, entry.StateConflict, entry.StaleEpoch, entry.TooLarge},
 	}, {
-		Name: "leases", Method: http.MethodPost, Path: PathLeases, Summary: "Renew the leases that an agent holds",
+		Name: "leases", Ordered: true, Leased: true, Method: http.MethodPost, Path: PathLeases, Summary: "Renew the leases that an agent holds",
 		Doc: "The agent that holds the leases signs the renewal. sig is over the DSSE pre-authentication encoding of the type " +
 			"application/vnd.agent-recovery.lease+json and the RFC 8785 form of the members without keyid and sig. The body is in RFC 8785 form, too. seq " +
 			"grows with every renewal. session is the session of the leases, as GET of the task answers it. So a renewal that is sent again renews nothing. " +
@@ -145,7 +145,7 @@ func taskRoutes() []Route {
 func recoveryRoutes() []Route {
 	failure := Schema{JSON: component("Case")}
 	return []Route{{
-		Name: "recover", Method: http.MethodPost, Path: PathRecoveries, Summary: "Decide what to do about the failures in a case",
+		Name: "recover", Ordered: true, Method: http.MethodPost, Path: PathRecoveries, Summary: "Decide what to do about the failures in a case",
 		Doc: "The rules of the policy in force decide. The recorded attempts of the case answer the decisions. Nothing is executed. While a rollout " +
 			"is under way, the rules of the case's arm decide. An engine of the server records the attempts; `recorded` says whether, and else why not. " +
 			"The same case under the same rules gives the same answer, and is recorded once.",
@@ -154,7 +154,7 @@ func recoveryRoutes() []Route {
 		Answers:  withBody("the request arrived too slowly", ok("the decisions, step by step", of[Recovery]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.TooLarge, entry.NotReady},
 	}, {
-		Name: "recoverBatch", Method: http.MethodPost, Path: PathBatch, Summary: "Decide what to do about many cases, one a line",
+		Name: "recoverBatch", Ordered: true, Method: http.MethodPost, Path: PathBatch, Summary: "Decide what to do about many cases, one a line",
 		Doc: "The server answers every line with one line, in order, while the client still sends: a trace, or the problem of the line. The last line " +
 			"is the summary. An answer without the summary is not whole. Attempts are recorded as those of one case.",
 		Query: asked[RecoveryQuery],

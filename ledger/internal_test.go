@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"recoveryledger/ledger/dedup"
+	"recoveryledger/ledger/engine"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/fair"
 	"recoveryledger/ledger/tags"
@@ -80,7 +81,7 @@ func SnapshotChunk(key []byte, last bool, data []byte) []byte {
 	if last {
 		kind = 1
 	}
-	return seal(key, []byte{kind}, data)
+	return engine.Seal(key, []byte{kind}, data)
 }
 
 // ChunkData returns what a stored chunk of a fold snapshot holds, and whether it
@@ -96,5 +97,5 @@ func ChunkData(key, value []byte) (data []byte, last bool) {
 // ChangeBatch returns a stored batch with old replaced by changed in its JSON,
 // under a digest that fits.
 func ChangeBatch(stored []byte, old, changed string) []byte {
-	return seal([]byte{keyBatch}, bytes.Replace(stored[sha256.Size:], []byte(old), []byte(changed), 1))
+	return engine.Seal([]byte{keyBatch}, bytes.Replace(stored[sha256.Size:], []byte(old), []byte(changed), 1))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -42,11 +43,11 @@ func (l *Log) Ready() error {
 	if refusal := l.away.Load(); refusal != nil {
 		return refusal
 	}
-	if !l.Leads() {
-		return notLeading
-	}
 	if refusal := l.space.Check(); refusal != nil {
 		return refusal
+	}
+	if !l.Leads() {
+		return agreement.ErrNotLeading
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ type snapshotChunk struct {
 // parseChunk reads a stored chunk. Its data is that of value. ok is false if the chunk differs from
 // the written chunk.
 func parseChunk(key, value []byte) (c snapshotChunk, ok bool) {
-	text, whole := unseal(key, value)
+	text, whole := engine.Unseal(key, value)
 	if !whole || len(key) != 1+8+4 || len(text) == 0 || text[0] > 1 {
 		return c, false
 	}
@@ -56,7 +56,7 @@ func (c *snapshotChunk) put(b *pebble.Batch) error {
 		}
 	}
 	key := snapshotKey(c.size, c.chunk)
-	return b.Set(key, seal(key, []byte{kind}, c.data), nil)
+	return b.Set(key, engine.Seal(key, []byte{kind}, c.data), nil)
 }
 
 // nextSnapshot returns the size at which the snapshot after the one at size is

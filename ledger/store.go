@@ -1,13 +1,10 @@
 package ledger
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -284,39 +281,17 @@ func hasNoEntry(r pebble.Reader) error {
 	return nil
 }
 
-// seal returns the sealed form of text, a concatenation, as the value of key.
-func seal(key []byte, text ...[]byte) []byte {
-	sealed := slices.Concat(append([][]byte{make([]byte, sha256.Size)}, text...)...)
-	digest := sha256.New()
-	digest.Write(key)
-	digest.Write(sealed[sha256.Size:])
-	digest.Sum(sealed[:0])
-	return sealed
-}
-
-// unseal returns the text of a sealed value. ok is false if a bit of the key or
-// of the value has changed.
-func unseal(key, sealed []byte) (text []byte, ok bool) {
-	if len(sealed) < sha256.Size {
-		return nil, false
-	}
-	digest := sha256.New()
-	digest.Write(key)
-	digest.Write(sealed[sha256.Size:])
-	return sealed[sha256.Size:], bytes.Equal(digest.Sum(nil), sealed[:sha256.Size])
-}
-
 // seal returns the stored form.
 func (b *Batch) seal() ([]byte, error) {
 	text, err := json.Marshal(b)
 	if err != nil {
 		return nil, err
 	}
-	return seal([]byte{keyBatch}, text), nil
+	return engine.Seal([]byte{keyBatch}, text), nil
 }
 
 func (b *Batch) open(value []byte) error {
-	text, ok := unseal([]byte{keyBatch}, value)
+	text, ok := engine.Unseal([]byte{keyBatch}, value)
 	if !ok {
 		return errors.New("it does not match its digest")
 	}

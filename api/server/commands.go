@@ -18,10 +18,10 @@ func (s *Server) getCommands(ctx context.Context, r *request) (*api.Commands, er
 		return nil, err
 	}
 	client := clientOf(r.c)
-	if q.Wait > 0 && !s.streams.take(client, 1) {
-		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and waiting requests are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
+	if q.Wait > 0 && !s.streams.Take(client, 1) {
+		return nil, s.crowded("streams and waiting requests", client)
 	} else if q.Wait > 0 {
-		defer s.streams.give(client, 1)
+		defer s.streams.Give(client, 1)
 		s.metrics.Streams().Inc()
 		defer s.metrics.Streams().Dec()
 	}

@@ -37,10 +37,10 @@ func (s *Server) getEvents(r *request) error {
 func (s *Server) streaming(stream echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		client := clientOf(c)
-		if !s.streams.take(client, 1) {
-			return entry.Refuse(entry.RateLimited, "", "%d event streams are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
+		if !s.streams.Take(client, 1) {
+			return s.crowded("event streams", client)
 		}
-		defer s.streams.give(client, 1)
+		defer s.streams.Give(client, 1)
 		s.metrics.Streams().Inc()
 		defer s.metrics.Streams().Dec()
 		ctx, cancel := s.untilDrained(c.Request().Context())
@@ -51,6 +51,12 @@ func (s *Server) streaming(stream echo.HandlerFunc) echo.HandlerFunc {
 		c.SetRequest(c.Request().WithContext(ctx))
 		return stream(c)
 	}
+}
+
+// crowded refuses a stream beyond the bounds.
+func (s *Server) crowded(what, client string) error {
+	all, one := s.streams.Bounds()
+	return entry.Refuse(entry.RateLimited, "", "%d %s are open, or %d of %s", all, what, one, client)
 }
 
 // firstEvent returns the index at which the stream begins. A client that comes back names

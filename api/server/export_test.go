@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"recoveryledger/ledger/fair"
 )
 
 // Routes returns the routes of the server as method and path, in the spelling
@@ -45,17 +47,19 @@ const MaxIssuerEvidence = maxIssuerEvidence
 
 // SetBatchMemory bounds what the batches under way take, together and of one
 // client.
-func (s *Server) SetBatchMemory(limit, clientLimit int64) { s.batches = newBudget(limit, clientLimit) }
+func (s *Server) SetBatchMemory(limit, clientLimit int64) {
+	s.batches = fair.NewBudget(limit, clientLimit)
+}
 
 // SetStreams bounds the event streams, together and of one client.
-func (s *Server) SetStreams(limit, clientLimit int64) { s.streams = newBudget(limit, clientLimit) }
+func (s *Server) SetStreams(limit, clientLimit int64) { s.streams = fair.NewBudget(limit, clientLimit) }
 
 // MaxScan is the number of entries that one page looks at.
 const MaxScan = maxScan
 
 // TakeBatchMemory takes bytes as a batch of the client that is under way, or
 // reports false.
-func (s *Server) TakeBatchMemory(client string, n int64) bool { return s.batches.take(client, n) }
+func (s *Server) TakeBatchMemory(client string, n int64) bool { return s.batches.Take(client, n) }
 
 // FlushRefusals writes how many refusals the log has not told one by one.
 func (s *Server) FlushRefusals(now time.Time) { s.samples.flush(now) }

@@ -2,9 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
 )
 
 // getHealth is GET /healthz: the process answers.
@@ -12,15 +14,19 @@ func (s *Server) getHealth(context.Context, *request) (*api.Status, error) {
 	return &api.Status{Status: "ok"}, nil
 }
 
-// getReady is GET /readyz: the ledger takes entries. If not, the answer is the problem that an
-// entry would get.
-func (s *Server) getReady(context.Context, *request) (*api.Status, error) {
+// getReady is GET /readyz: the ledger takes entries, in a cluster here or at another node. If not,
+// the answer is the problem that an entry would get.
+func (s *Server) getReady(ctx context.Context, _ *request) (*api.Status, error) {
 	select {
 	case <-s.draining:
 		return nil, ledger.ErrStopped
 	default:
 	}
-	if err := s.log.Ready(); err != nil {
+	err := s.log.Ready()
+	if errors.Is(err, agreement.ErrNotLeading) && s.cfg.Peers != nil {
+		err = apart(s.cfg.Peers.Ready(ctx))
+	}
+	if err != nil {
 		return nil, err
 	}
 	return &api.Status{Status: "ready"}, nil

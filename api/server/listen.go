@@ -5,6 +5,8 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"recoveryledger/ledger/fair"
 )
 
 // bounded is a listener that bounds the open connections, of all clients and of one client. It
@@ -12,7 +14,7 @@ import (
 // descriptors of the process. A database that cannot open a file has to stop.
 type bounded struct {
 	net.Listener
-	open    *budget // of connections
+	open    *fair.Budget // of connections
 	count   prometheus.Gauge
 	refused prometheus.Counter
 }
@@ -25,14 +27,14 @@ func (b *bounded) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		client := clientAt(conn.RemoteAddr().String())
-		if !b.open.take(client, 1) {
+		if !b.open.Take(client, 1) {
 			b.refused.Inc()
 			_ = conn.Close() // the error has no reader
 			continue
 		}
 		b.count.Inc()
 		return &boundedConn{conn, sync.OnceFunc(func() {
-			b.open.give(client, 1)
+			b.open.Give(client, 1)
 			b.count.Dec()
 		})}, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/metrics"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
 )
 
@@ -43,6 +44,8 @@ func asFailure(err error) *failure {
 		return &failure{api.NewProblem(entry.Refuse(entry.NotFound, "", "the log has not reached it")), err}
 	case errors.Is(err, ledger.ErrStopped):
 		return &failure{Problem: api.NewProblem(entry.Refuse(entry.NotReady, "", "the server is shutting down"))}
+	case errors.Is(err, agreement.ErrNotLeading):
+		return &failure{Problem: api.NewProblem(entry.Refuse(entry.NotReady, "", "this node does not order the log, and no node does that it reaches"))}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return &failure{Problem: api.NewStatus(http.StatusRequestTimeout, "the request arrived too slowly", "send the request faster, or send less at once")}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

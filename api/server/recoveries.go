@@ -168,10 +168,10 @@ func (s *Server) postRecoveries(asked *request) error {
 	if err != nil {
 		return err
 	}
-	if !s.batches.take(clientOf(c), api.MaxCase) {
+	if !s.batches.Take(clientOf(c), api.MaxCase) {
 		return entry.Refuse(entry.RateLimited, "", "too many batches are under way")
 	}
-	defer s.batches.give(clientOf(c), api.MaxCase)
+	defer s.batches.Give(clientOf(c), api.MaxCase)
 	b := &recoveryBatch{
 		server: s, c: c, rules: s.byArms(r), attempts: s.recording(asked), control: http.NewResponseController(c.Response()),
 		in: bufio.NewReaderSize(c.Request().Body, api.MaxCase+len("\r\n")), seen: map[[16]byte]uint64{},

@@ -153,7 +153,7 @@ func (s *Server) middleware(e *echo.Echo) {
 		},
 	}))
 	e.Use(s.ownHost, allowHead, shared(), s.compressed(), readsBody)
-	defer e.Use(s.reach) // after the limits
+	defer e.Use(s.reach, s.clustered()) // after the limits
 	if s.cfg.Rate < 0 {
 		return
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"recoveryledger/ledger/fair"
 )
 
 // sample is a sort of record that clients cause. Routes and names are from closed sets. Keys
@@ -29,7 +31,7 @@ type sampler struct {
 	logger *slog.Logger
 
 	mu     sync.Mutex
-	room   *budget
+	room   *fair.Budget
 	since  time.Time // the begin of the interval
 	counts map[sample]*repeated
 }
@@ -41,7 +43,7 @@ type repeated struct {
 }
 
 func newSampler(logger *slog.Logger) *sampler {
-	return &sampler{logger: logger, room: newBudget(maxSamples, maxClientSamples), counts: map[sample]*repeated{}}
+	return &sampler{logger: logger, room: fair.NewBudget(maxSamples, maxClientSamples), counts: map[sample]*repeated{}}
 }
 
 // first reports whether a record is the first of its sort in this interval. If not, first
@@ -54,7 +56,7 @@ func (s *sampler) first(of sample, request string, now time.Time) bool {
 		s.since = now
 	}
 	known := s.counts[of]
-	if known == nil && s.room.take(of.client, 1) {
+	if known == nil && s.room.Take(of.client, 1) {
 		s.counts[of] = &repeated{}
 		return true
 	}
@@ -96,7 +98,7 @@ func (s *sampler) writeCounts() {
 			slog.String("client", cmp.Or(of.client, "others")), slog.String("route", of.route), slog.String("key", of.key),
 			slog.String("problem", of.name), slog.String("last_request", again.last))
 	}
-	s.room = newBudget(maxSamples, maxClientSamples)
+	s.room = fair.NewBudget(maxSamples, maxClientSamples)
 	clear(s.counts)
 }
 

@@ -51,6 +51,8 @@ type Config struct {
 	// Replica knows the committed principals and keys. Required.
 	Replica *coordinator.Replica
 
+	// Peers are the other nodes of the cluster. Nil: the ledger is a single one.
+	Peers Peers
 	// Witnesses collect cosignatures on tree heads. The server does not call their Run. Nil:
 	// the server asks no witness.
 	Witnesses *witness.Rounds
@@ -165,8 +167,8 @@ type Server struct {
 	handler http.Handler // router, and what is around it
 	buffers sync.Pool    // of *[]byte
 
-	batches *budget             // bytes of batches under way
-	streams *budget             // event streams under way
+	batches *fair.Budget        // bytes of batches under way
+	streams *fair.Budget        // event streams under way
 	lanes   *fair.Lanes[string] // of clients
 	samples *sampler
 	rules   atomic.Pointer[rules]
@@ -191,8 +193,8 @@ func New(c *Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, log: cfg.Log, coord: cfg.Replica, metrics: cfg.Metrics,
 		buffers:  sync.Pool{New: func() any { return new([]byte) }},
-		batches:  newBudget(maxBatchMemory, maxClientBatchMemory),
-		streams:  newBudget(maxStreams, maxClientStreams),
+		batches:  fair.NewBudget(maxBatchMemory, maxClientBatchMemory),
+		streams:  fair.NewBudget(maxStreams, maxClientStreams),
 		lanes:    fair.NewLanes[string](maxLanes),
 		samples:  newSampler(cfg.Logger),
 		draining: make(chan struct{}),
@@ -230,7 +232,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		h.TLSConfig = s.cfg.TLS.Config()
 	}
 	most := int64(s.cfg.Connections)
-	listener = &bounded{listener, newBudget(most, max(1, most/2)), s.metrics.Connections(), s.metrics.ConnectionsRefused()}
+	listener = &bounded{listener, fair.NewBudget(most, max(1, most/2)), s.metrics.Connections(), s.metrics.ConnectionsRefused()}
 	counting, counted := context.WithCancel(ctx)
 	defer func() { counted(); s.samples.flush(time.Now()) }()
 	go s.samples.run(counting)

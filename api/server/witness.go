@@ -163,10 +163,10 @@ func (s *Server) getRound(ctx context.Context, r *request) (*api.Round, error) {
 	if s.cfg.Witnesses == nil {
 		return nil, none
 	}
-	if q.Wait > 0 && !s.streams.take(client, 1) {
-		return nil, entry.Refuse(entry.RateLimited, "", "%d streams and waiting requests are open, or %d of %s", s.streams.max, s.streams.maxClient, client)
+	if q.Wait > 0 && !s.streams.Take(client, 1) {
+		return nil, s.crowded("streams and waiting requests", client)
 	} else if q.Wait > 0 {
-		defer s.streams.give(client, 1)
+		defer s.streams.Give(client, 1)
 	}
 	ctx, drained := s.untilDrained(ctx)
 	defer drained()

@@ -110,6 +110,12 @@ ledger/engine ← ledger/tags ← ledger
 ledger/entry ← ledger/agreement ← ledger
 ledger/agreement ← ledger/cluster
 ledger/durable ← ledger/cluster
+ledger/durable ← ledger/cluster/site
+ledger/agreement ← ledger/cluster/site
+ledger/cluster ← ledger/cluster/peer ← cmd/arl/cell ← cmd/arl
+ledger/cluster/site ← ledger/cluster/peer
+cmd/arl/node ← cmd/arl/cell
+cmd/arl/terminal ← cmd/arl/cell
 verify ← ledger/export ← ledger
 ledger/durable ← ledger/export
 ledger/export ← ledger/publish ← cmd/arl/node
@@ -222,7 +228,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"go.etcd.io/":                     {"ledger/cluster"},
 		"github.com/danielgtaylor/huma":   {"api/openapi"},
 		"github.com/sigstore":             {"ledger/keys"},
-		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/backups", "cmd/arl/incidents", "cmd/arl/rollouts"},
+		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/backups", "cmd/arl/cell", "cmd/arl/incidents", "cmd/arl/rollouts"},
 		"cel.dev/cel-go":                  {"coord/recovery"},
 		"go.opentelemetry.io/collector":   {"coord/recovery/importer", "coord/recovery/importer/spanrow"},
 		"github.com/modelcontextprotocol": {"api/mcp"},

@@ -93,7 +93,7 @@ func configKeys(root *cobra.Command) []string {
 			continue
 		}
 		cmd.LocalNonPersistentFlags().VisitAll(func(flag *pflag.Flag) {
-			if flag.Name != "help" && flag.Name != "passphrase" && !strings.HasPrefix(flag.Name, "accept-") {
+			if flag.Name != "help" && flag.Name != "passphrase" && flag.Name != "join" && !strings.HasPrefix(flag.Name, "accept-") {
 				keys = append(keys, configKey(cmd, flag.Name))
 			}
 		})

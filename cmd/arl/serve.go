@@ -19,6 +19,7 @@ import (
 
 	"recoveryledger/api/metrics"
 	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/cell"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/listen"
 	"recoveryledger/cmd/arl/node"
@@ -50,6 +51,7 @@ type serveOptions struct {
 	publishing                           node.Publishing
 	lastWord                             node.LastWord
 	engine                               node.Engine
+	cell                                 cell.Serving
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -74,6 +76,7 @@ func (a *app) serveCommand() *cobra.Command {
 	o.keys.Register(flags)
 	o.publishing.Register(flags)
 	o.engine.Register(flags)
+	o.cell.Register(flags)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8087", "address to listen on")
 	flags.StringVar(&o.policy, "policy", "", "policy file for the genesis of a new ledger (default: arl policy show --default)")
 	flags.StringVar(&o.origin, "origin", "", "name of a new ledger, in every tree head (default: made up, unique)")
@@ -102,7 +105,7 @@ func (a *app) serveCommand() *cobra.Command {
 // and one byte is as good as none.
 func (o *serveOptions) reserveBytes() uint64 { return max(o.reserve, 1) }
 
-func (a *app) serve(ctx context.Context, o *serveOptions) error {
+func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	e, err := a.prepareServe(ctx, o)
 	if err != nil {
 		return err
@@ -118,14 +121,18 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 	defer release()
 	e.alive.Opening()
 	counts := metrics.New()
+	defer func() { err = errors.Join(err, o.cell.Close()) }()
+	if err := o.cell.Begin(ctx, o.data, logger); err != nil {
+		return errors.Join(err, e.listener.Close())
+	}
 	n, err := node.Open(node.Options{
 		Dir: o.data, Origin: o.origin, Create: true, Serves: true, Decides: !o.acceptNoCoordinator, Index: o.index, Anchor: o.anchor,
 		AcceptAnchor: o.acceptAnchor, AcceptClock: o.acceptClock,
 		Reserve: o.reserveBytes(), Logger: logger, Observe: counts.Commit, Machine: a.trust(),
 		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt)),
-		Fatal: e.alive.Fatal, Progress: e.alive.Progress, URIs: o.keys, KeyUsed: counts.KeyUsed,
+		Fatal: e.alive.Fatal, Progress: e.alive.Progress, URIs: o.keys, KeyUsed: counts.KeyUsed, Cluster: o.cell.Hook(),
 	})
-	if err == nil {
+	if err == nil && !o.cell.On() {
 		if err = n.ContinuesKnown(); err != nil {
 			err = errors.Join(err, n.Log.Close())
 		}
@@ -134,7 +141,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) error {
 		return errors.Join(err, e.listener.Close())
 	}
 	var rounds *witness.Rounds
-	if n.Log.Head().Size > 0 { // before it signs anything
+	if n.Log.Head().Size > 0 && !o.cell.On() { // before it signs anything
 		if rounds, err = n.Rounds(ctx, o.witnessing); err != nil {
 			return errors.Join(err, n.Log.Close(), e.listener.Close())
 		}
@@ -162,18 +169,17 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	config.Origin, config.VerifierKeys, config.Log, config.Index, config.Replica, config.TLS = n.Origin, n.Keys[0].VerifierKeys[:], n.Log, n.Index, n.Replica, e.tls
 	config.COSE, config.Logger, config.Version, config.Rate, config.Connections = n.COSE, n.Logger, version, o.rate, connections()
 	config.Hosts = o.hosts
+	if err := o.cell.Ready(ctx, n, e.url, config); err != nil {
+		return err
+	}
 	if err := o.engine.Begin(n, config); err != nil {
 		return err
 	}
-	if o.traces {
-		exporter, err := otlptracehttp.New(ctx)
-		if err != nil {
-			return exit.With(exit.Config, err)
-		}
-		provider := trace.NewTracerProvider(trace.WithBatcher(exporter))
-		defer func() { err = errors.Join(err, provider.Shutdown(context.WithoutCancel(ctx))) }()
-		config.Tracer = provider
+	traced, err := o.trace(ctx, config)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, traced()) }()
 	if config.Evidence, err = server.OpenEvidence(n.EvidenceFile()); err != nil {
 		return err
 	}
@@ -211,6 +217,8 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	var beside sync.WaitGroup
 	beside.Go(func() { e.alive.Ready(ctx, n, e.url) })
 	beside.Go(func() { o.notifying.Run(ctx) })
+	var apart error
+	beside.Go(func() { apart = o.cell.Run(ctx, n, s, fail) })
 	var conflict, ahead error
 	beside.Go(func() { ahead = o.publishing.Run(ctx, fail) })
 	beside.Go(func() {
@@ -223,7 +231,21 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	err = s.Run(ctx, e.listener)
 	fail(nil)
 	beside.Wait()
-	return errors.Join(conflict, ahead, err)
+	return errors.Join(conflict, ahead, apart, err)
+}
+
+// trace makes spans of requests with --traces. ended sends the last ones.
+func (o *serveOptions) trace(ctx context.Context, config *server.Config) (ended func() error, err error) {
+	if !o.traces {
+		return func() error { return nil }, nil
+	}
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, exit.With(exit.Config, err)
+	}
+	provider := trace.NewTracerProvider(trace.WithBatcher(exporter))
+	config.Tracer = provider
+	return func() error { return provider.Shutdown(context.WithoutCancel(ctx)) }, nil
 }
 
 // How a ledger starts whose witnesses do not answer.

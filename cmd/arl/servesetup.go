@@ -37,7 +37,7 @@ type serveSetup struct {
 
 // prepareServe checks everything that the first start depends on, except for the data directory.
 func (a *app) prepareServe(ctx context.Context, o *serveOptions) (*serveSetup, error) {
-	if err := cmp.Or(disk.CheckSystem(runtime.GOOS), o.check(), o.publishing.Check(), o.notifying.Check(a.ReadInput)); err != nil {
+	if err := cmp.Or(disk.CheckSystem(runtime.GOOS), o.check(), o.cell.Check(), o.publishing.Check(), o.notifying.Check(a.ReadInput)); err != nil {
 		return nil, err
 	}
 	e := &serveSetup{}

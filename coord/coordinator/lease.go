@@ -34,6 +34,7 @@ type Leases struct {
 	byTask map[entry.Ref]*lease
 	queue  leaseQueue
 	lost   uint64
+	size   uint64 // entries that were followed
 }
 
 // lease is a running lease.
@@ -85,20 +86,38 @@ func newLeases() *Leases {
 func (l *Leases) begin(s *coord.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.byTask, l.queue = map[entry.Ref]*lease{}, nil
+	l.beginAt(s)
+}
+
+func (l *Leases) beginAt(s *coord.State) {
+	l.byTask, l.queue, l.size = map[entry.Ref]*lease{}, nil, s.Size()
 	for claim := range s.Claims() {
 		l.hear(&claim)
 	}
 }
 
-// follow takes up a committed entry. The state has the entry already.
-func (l *Leases) follow(s *coord.State, e *entry.Entry) {
+// restart begins a new session, in which every held task has a full term. It returns false, and
+// changes nothing, if s lacks entries that were followed.
+func (l *Leases) restart(s *coord.State) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.Size() < l.size {
+		return false
+	}
+	l.session = rand.Text()
+	l.beginAt(s)
+	return true
+}
+
+// follow takes up the committed entry at index. The state has the entry already.
+func (l *Leases) follow(s *coord.State, e *entry.Entry, index uint64) {
 	claim, ok := s.ClaimOf(e)
 	if !ok {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.size = index + 1
 	if claim.Held {
 		l.hear(&claim)
 		return
@@ -241,6 +260,14 @@ func (l *Leases) Counts() (held int, lost uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.byTask), l.lost
+}
+
+// NewTerm begins a new session of the leases, in which every held task has a full term: a node of a
+// cluster does so when it begins to order the log. NewTerm must not be called before Committed.
+func (c *Replica) NewTerm() {
+	for begun := false; !begun; {
+		c.Read(func(s *coord.State) { begun = c.leases.restart(s) })
+	}
 }
 
 // Leases returns the leases of the replica. It may be called at any time.

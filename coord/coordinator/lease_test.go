@@ -288,3 +288,21 @@ func manyLeases(tb testing.TB, n int, at *clock) (*Leases, *coord.State) {
 	l.begin(w.state)
 	return l, w.state
 }
+
+// TestNewTermOfLeases: a new term is a new session, in which a lease has a full term whatever was
+// left of it.
+func TestNewTermOfLeases(t *testing.T) {
+	s, at := leased(t)
+	session := s.c.leases.session
+	s.pass(at, 80*time.Second)
+	s.c.NewTerm()
+	one, ok := s.c.leases.Find("o#task")
+	if !ok || one.Left != 90*time.Second || one.Session == session || one.Seq != 0 {
+		t.Fatalf("%+v", one)
+	}
+	old := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 9})
+	if _, err := s.renewOne(old); err == nil {
+		t.Error("a renewal of the session before counts")
+	}
+	s.check()
+}

@@ -131,7 +131,7 @@ func (c *Replica) Committed(head verify.SignedHead) {
 	}
 	watcher := c.watcher.Load()
 	for i := range c.fresh {
-		c.leases.follow(c.state, c.fresh[i].Entry)
+		c.leases.follow(c.state, c.fresh[i].Entry, c.fresh[i].Index)
 		if watcher != nil {
 			(*watcher)(c.state, &c.fresh[i])
 		}

@@ -142,3 +142,13 @@ func (b *Batch) entries() ([]*entry.Entry, error) {
 	}
 	return entries, nil
 }
+
+// SizeBehind returns the size of the log behind a batch in the form that nodes exchange. It checks
+// nothing: who takes the batch decodes it. The error is [ErrMalformed] if data is too short.
+func SizeBehind(data []byte) (uint64, error) {
+	at := len(magic) + IncarnationSize + 8 + 8 + merkle.HashSize
+	if len(data) < at+8 {
+		return 0, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
+	}
+	return binary.BigEndian.Uint64(data[at:]), nil
+}

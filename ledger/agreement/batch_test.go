@@ -52,6 +52,9 @@ func TestBatch(t *testing.T) {
 		if !bytes.Equal(got.Encode(secret), want.Encode(secret)) {
 			t.Errorf("%d entries: read as %+v", n, got)
 		}
+		if size, err := agreement.SizeBehind(want.Encode(secret)); err != nil || size != want.Head.Size {
+			t.Errorf("%d entries: size %d behind it, %v", n, size, err)
+		}
 	}
 }
 
@@ -85,6 +88,9 @@ func TestMalformedBatch(t *testing.T) {
 		}
 	}
 	whole := sample(t, 1).Encode(secret)
+	if _, err := agreement.SizeBehind(whole[:60]); !errors.Is(err, agreement.ErrMalformed) {
+		t.Errorf("the size of a part: %v", err)
+	}
 	for i := range whole {
 		flipped := bytes.Clone(whole)
 		flipped[i] ^= 1

@@ -18,6 +18,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -32,6 +33,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -52,9 +54,16 @@ type Config struct {
 	Dir string
 	// Name names this node, and is one of Members.
 	Name string
-	// Members are the addresses at which the nodes reach one another: names to HOST:PORT.
-	// They are the same at every node, and stay.
+	// Members are the addresses at which the nodes reach one another when this node opens for the
+	// first time: names to HOST:PORT. Later openings go by what etcd knows.
 	Members map[string]string
+	// Joins says that the cluster was there before the node, which was added to it ([Node.Add]).
+	Joins bool
+	// Listen is the address that the node listens on for the others: an IP and a port. Empty: its
+	// address in Members.
+	Listen string
+	// Peer is the address of the node for what the nodes say to one another beside the order.
+	Peer string
 	// CertFile, KeyFile and CAFile are PEM files: the certificate of this node for its address,
 	// its key, and the CA that signed the certificates of all nodes, and no others. The
 	// certificate also names the address that the node calls the others from.
@@ -89,6 +98,10 @@ type Node struct {
 	room   int64         // roomMax, but in a test
 	closed chan struct{} // closed: what runs for the node ends
 	group  sync.WaitGroup
+
+	url        atomic.Pointer[string]
+	confirming chan struct{} // has room for the one that confirms the term
+	standing   atomic.Pointer[standing]
 }
 
 // Open starts the node. It does not wait for the other nodes. The error is [ErrWiped], or that of a
@@ -113,9 +126,10 @@ func Open(c *Config) (*Node, error) {
 		return nil, err
 	}
 	n.etcd, n.client = server, v3client.New(server.Server)
-	n.closed = make(chan struct{})
+	n.closed, n.confirming = make(chan struct{}), make(chan struct{}, 1)
+	n.group.Go(n.tend)
 	n.group.Go(func() {
-		err := errors.New("it has stopped")
+		err := errors.New("it has stopped, as the etcd of a node does that was removed from the cluster")
 		select {
 		case failed, open := <-server.Err():
 			if open {
@@ -167,8 +181,8 @@ func (n *Node) checkWiped() error {
 func (n *Node) embedded() *embed.Config {
 	c := embed.NewConfig()
 	c.Name, c.Dir = n.cfg.Name, n.cfg.Dir
-	own := peerURL(n.cfg.Members[n.cfg.Name])
-	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{own}, []url.URL{own}
+	own := n.cfg.Members[n.cfg.Name]
+	c.ListenPeerUrls, c.AdvertisePeerUrls = []url.URL{peerURL(cmp.Or(n.cfg.Listen, own))}, []url.URL{peerURL(own)}
 	c.ListenClientUrls, c.AdvertiseClientUrls, c.ListenClientHttpUrls = nil, nil, nil
 	var members []string
 	for name, address := range n.cfg.Members {
@@ -177,6 +191,9 @@ func (n *Node) embedded() *embed.Config {
 	}
 	slices.Sort(members)
 	c.InitialCluster, c.ClusterState = strings.Join(members, ","), embed.ClusterStateFlagNew
+	if n.cfg.Joins {
+		c.ClusterState = embed.ClusterStateFlagExisting
+	}
 	c.InitialClusterToken = fmt.Sprintf("%x", n.cfg.Incarnation)
 	c.PeerTLSInfo.CertFile, c.PeerTLSInfo.KeyFile, c.PeerTLSInfo.TrustedCAFile = n.cfg.CertFile, n.cfg.KeyFile, n.cfg.CAFile
 	c.PeerTLSInfo.ClientCertAuth = true

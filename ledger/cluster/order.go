@@ -87,16 +87,19 @@ func (n *Node) stand(ctx context.Context, tell func(agreement.Term)) {
 	var term agreement.Term
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	confirmed := time.Now()
+	var confirmed time.Time
 	for {
 		leads := n.Leads()
 		switch {
 		case term.ID != 0 && !leads:
 			term = agreement.Term{}
+			n.standing.Store(nil)
 			tell(term)
 		case term.ID == 0 && leads:
+			asked := time.Now()
 			if begun, err := n.begin(ctx); err == nil {
-				term, confirmed = begun, time.Now()
+				term, confirmed = begun, asked
+				n.standing.Store(&standing{term, asked})
 				tell(term)
 			} else if ctx.Err() == nil {
 				n.cfg.Logger.Warn("no term begins", "error", err.Error())
@@ -104,6 +107,7 @@ func (n *Node) stand(ctx context.Context, tell func(agreement.Term)) {
 		case term.ID != 0 && time.Since(confirmed) > wakeEvery:
 			if confirmed = time.Now(); errors.Is(n.Confirm(ctx, term), agreement.ErrOvertaken) {
 				term = agreement.Term{}
+				n.standing.Store(nil)
 				tell(term)
 			}
 		}

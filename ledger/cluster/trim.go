@@ -59,7 +59,7 @@ func (n *Node) Kept(ctx context.Context, seq uint64, head merkle.Head) error {
 		return fmt.Errorf("cluster: read what the nodes keep: %w", err)
 	}
 	full := n.etcd.Server.Backend().SizeInUse() > n.room
-	least, err := n.trim.least(time.Now(), nodes.Kvs, len(n.cfg.Members), kept{seq, head.Size, head.Root}, full)
+	least, err := n.trim.least(time.Now(), nodes.Kvs, len(n.etcd.Server.Cluster().Members()), kept{seq, head.Size, head.Root}, full)
 	if err != nil || least == 0 || !n.Leads() {
 		return err
 	}

@@ -51,9 +51,14 @@ func (c *core) With(fields []zapcore.Field) zapcore.Core {
 	return &core{c.logger, append(slices.Clip(c.fields), fields...)}
 }
 
+// idle are messages about ports and users of etcd that a node does not have, and about the end of
+// serving, which [Config.Fatal] tells unless the node was closed.
+var idle = []string{"Running http and grpc server on single port. This is not recommended for production.",
+	"simple token is not cryptographically signed", "setting up serving from embedded etcd failed."}
+
 // Check implements [zapcore.Core].
 func (c *core) Check(e zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if c.Enabled(e.Level) {
+	if c.Enabled(e.Level) && !slices.Contains(idle, e.Message) {
 		return checked.AddCore(e, c)
 	}
 	return checked

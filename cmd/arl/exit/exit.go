@@ -22,6 +22,7 @@ import (
 	"recoveryledger/coord/recovery/record"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/export"
@@ -194,7 +195,7 @@ func failedVerification(err error) bool {
 // of its own.
 func SystemCode(err error) int {
 	switch {
-	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, export.ErrDamaged), errors.Is(err, audit.ErrDamaged), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor):
+	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, export.ErrDamaged), errors.Is(err, audit.ErrDamaged), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor), errors.Is(err, agreement.ErrDiverged):
 		return Inconsistent
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return NotFound

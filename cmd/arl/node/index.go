@@ -8,6 +8,7 @@ import (
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
 )
@@ -36,6 +37,9 @@ func (n *Node) submitIndex(ctx context.Context, x *entry.LogIndex) error {
 	}
 	if err == nil {
 		_, err = coordinatorLog{n.Log}.Submit(ctx, e)
+	}
+	if errors.Is(err, agreement.ErrNotLeading) { // the node that orders writes the same entry
+		return entry.Refuse(entry.NotReady, "", "another node writes the index entries")
 	}
 	if errors.Is(err, ledger.ErrStopped) { // Log.Run reports the reason, and ends ctx
 		<-ctx.Done()

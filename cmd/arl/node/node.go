@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"recoveryledger/cmd/arl/exit"
@@ -57,6 +58,11 @@ type Node struct {
 	Log         *ledger.Log          // nil: not opened
 	Index       *complete.Index      // of the log; nil: none is kept
 	Logger      *slog.Logger
+	// Term returns the term of this node of a cluster, and 0 while another node orders the log.
+	// Nil: a single ledger.
+	Term func() int64
+
+	began atomic.Int64 // the term whose leases have begun
 
 	reserve                   uint64          // as in Options
 	signer                    *keys.Signer    // the coordinator's; nil if no coordinator decides
@@ -84,8 +90,11 @@ type Options struct {
 	Observe      func(ledger.Commit) // nil: commits are not counted
 	// Progress shows how far the state is built again while the log is opened; nil: nobody sees it.
 	Progress func(name string) (tell func(done, total uint64), end func())
-	URIs     KeyURIs                                         // keys in a KMS
-	KeyUsed  func(key string, took time.Duration, err error) // told of the signatures of a KMS; nil: nobody is
+	// Cluster makes the log that of a node of a cluster: it completes config, and sets Term.
+	// Nil: a single ledger.
+	Cluster func(n *Node, config *ledger.Config) error
+	URIs    KeyURIs                                         // keys in a KMS
+	KeyUsed func(key string, took time.Duration, err error) // told of the signatures of a KMS; nil: nobody is
 	// Machine has the profiles of this machine; nil: a new ledger begins without a check against
 	// them.
 	Machine *trust.Store
@@ -103,6 +112,11 @@ func Open(o Options) (*Node, error) {
 	config := n.LedgerConfig(o)
 	tell, end := o.rebuilding(time.Now())
 	config.Rebuild = tell
+	if o.Cluster != nil {
+		if err := o.Cluster(n, config); err != nil {
+			return nil, err
+		}
+	}
 	n.Log, err = ledger.Open(n.Database(), config)
 	end()
 	switch {

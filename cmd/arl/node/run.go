@@ -33,9 +33,9 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 		end(cmp.Or(err, errEnded))
 		return n.damaged(Broken(err))
 	})
-	if decides {
+	if decides || n.Term != nil {
 		order.Go(func() error {
-			err := n.coordinator().Run(using)
+			err := n.terms(using, decides)
 			end(cmp.Or(err, errEnded))
 			if errors.Is(err, ledger.ErrStopped) {
 				return nil // Log.Run reports the reason

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/agreement"
+	"recoveryledger/ledger/entry"
+)
+
+// Peers are the other nodes of a cluster, as the server of one node sees them.
+type Peers interface {
+	// Forward passes a request on to the node that orders the log. After an error nothing is
+	// answered. A request that was passed on before is not passed on again.
+	Forward(w http.ResponseWriter, r *http.Request) error
+	// Reach returns nil when the log of this node has everything that was registered when the
+	// call began.
+	Reach(ctx context.Context) error
+	// Ready returns nil if this node has lately reached what the others registered, and another
+	// one takes entries.
+	Ready(ctx context.Context) error
+	// Fresh returns nil if this node was the one that orders the log less than a second ago.
+	Fresh(ctx context.Context) error
+}
+
+// clustered passes what only the node that orders the log may answer on to that node, and says of
+// nothing that the log does not have it before this node has reached what the others registered.
+func (s *Server) clustered() echo.MiddlewareFunc {
+	ordered := map[string]api.Route{}
+	for _, route := range api.Routes() {
+		if route.Ordered {
+			ordered[route.Method+" "+routerPath(route.Path)] = route
+		}
+	}
+	return func(next echo.HandlerFunc) echo.HandlerFunc {
+		if s.cfg.Peers == nil {
+			return next
+		}
+		return func(c echo.Context) error {
+			ctx := c.Request().Context()
+			route, ok := ordered[c.Request().Method+" "+c.Path()]
+			if ok && !s.log.Leads() {
+				return apart(s.cfg.Peers.Forward(c.Response(), c.Request()))
+			}
+			if route.Leased {
+				if err := s.cfg.Peers.Fresh(ctx); err != nil {
+					return apart(err)
+				}
+			}
+			size := s.log.Size()
+			err := next(c)
+			if err == nil || c.Response().Committed || asFailure(err).Status != http.StatusNotFound || c.Path() == "" {
+				return err
+			}
+			if behind := s.cfg.Peers.Reach(ctx); behind != nil {
+				return apart(behind)
+			}
+			switch {
+			case s.log.Size() == size:
+				return err
+			case c.Request().Method == http.MethodPost: // its body is read
+				return apart(agreement.ErrNotLeading)
+			}
+			s.setSize(c)
+			return next(c)
+		}
+	}
+}
+
+// apart is the problem of a node that the others do not answer.
+func apart(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &failure{api.NewProblem(entry.Refuse(entry.NotReady, "", "no majority of the cluster answers this node").
+		WithRemedy("send the same request again, to this node later or to another one")), err}
+}

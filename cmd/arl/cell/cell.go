@@ -1,0 +1,348 @@
+// Package cell makes arl serve a node of a cluster, and has the commands about a cluster.
+package cell
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"recoveryledger/api/server"
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
+	"recoveryledger/ledger/cluster"
+	"recoveryledger/ledger/cluster/peer"
+	"recoveryledger/ledger/cluster/site"
+	"recoveryledger/ledger/durable"
+)
+
+// The addresses of a node, unless flags say others.
+const (
+	peerDefault = "127.0.0.1:8088"
+	etcdDefault = "127.0.0.1:8089"
+)
+
+// firstName is that of the first node of a cluster.
+const firstName = "n1"
+
+// Serving makes a ledger that is served a node of a cluster.
+type Serving struct {
+	on                              bool
+	join, name                      string
+	peerListen, advertise, etcdAddr string
+
+	site   *site.Site
+	node   *cluster.Node
+	peers  net.Listener
+	router *peer.Router
+	logger *slog.Logger
+}
+
+// Register adds the flags.
+func (s *Serving) Register(flags *pflag.FlagSet) {
+	flags.BoolVar(&s.on, "cluster", false, "be a node of a cluster: found it, or go on (docs/cluster.md)")
+	flags.StringVar(&s.join, "join", "", "token of arl cluster token, with which a new node joins a cluster")
+	flags.StringVar(&s.name, "node", "", "name of a new node (default: n1, or the next free one)")
+	flags.StringVar(&s.peerListen, "peer-listen", "", "address for other nodes, of a new node (default "+peerDefault+")")
+	flags.StringVar(&s.advertise, "peer-advertise", "", "address at which other nodes find --peer-listen (default: the same)")
+	flags.StringVar(&s.etcdAddr, "etcd-listen", "", "address for etcd of other nodes, of a new node (default "+etcdDefault+")")
+}
+
+// On reports whether the ledger is a node of a cluster.
+func (s *Serving) On() bool { return s.on }
+
+// Check checks the command line alone.
+func (s *Serving) Check() error {
+	if s.on {
+		if s.join != "" {
+			if _, err := site.ParseToken(s.join); err != nil {
+				return exit.Usagef("--join: %w", err)
+			}
+		}
+		if strings.Trim(s.name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" || len(s.name) > 63 {
+			return exit.Usagef("--node %.70q: want letters, digits, dots, dashes and underscores, 63 at most", s.name)
+		}
+		return nil
+	}
+	if s.join != "" || s.name != "" || s.peerListen != "" || s.advertise != "" || s.etcdAddr != "" {
+		return exit.Usagef("--join, --node, --peer-listen, --peer-advertise and --etcd-listen are for a node of a cluster: pass --cluster too")
+	}
+	return nil
+}
+
+// Begin reads which node the data directory is, or has it join a cluster. url is the node's URL for
+// clients.
+func (s *Serving) Begin(ctx context.Context, data string, logger *slog.Logger) (err error) {
+	if !s.on {
+		return nil
+	}
+	s.logger = logger
+	s.site, err = site.Load(data)
+	switch {
+	case err == nil && s.join == "":
+		return s.listen(ctx)
+	case err == nil && s.site.Begun():
+		return exit.With(exit.Conflict, fmt.Errorf("--join: %s is node %s of a cluster already: leave --join out", data, s.site.Name))
+	case err != nil && !errors.Is(err, site.ErrNone):
+		return exit.With(exit.Config, err)
+	case s.join == "":
+		s.site = nil
+		return nil // enter founds the cluster
+	}
+	return exit.With(cmp.Or(exit.SystemCode(err), exit.Unavailable), s.joinBy(ctx, data))
+}
+
+// listen opens the port for the other nodes.
+func (s *Serving) listen(ctx context.Context) (err error) {
+	var config net.ListenConfig
+	s.peers, err = config.Listen(ctx, "tcp", s.site.PeerListen)
+	return exit.With(exit.Config, err)
+}
+
+// addresses finds the addresses of a new node. A port 0 becomes a free one, which stays.
+func (s *Serving) addresses(ctx context.Context) (a site.Addresses, err error) {
+	var config net.ListenConfig
+	if s.peers, err = config.Listen(ctx, "tcp", cmp.Or(s.peerListen, peerDefault)); err != nil {
+		return a, exit.With(exit.Config, err)
+	}
+	a.PeerListen = s.peers.Addr().String()
+	free, err := config.Listen(ctx, "tcp", cmp.Or(s.etcdAddr, etcdDefault))
+	if err != nil {
+		return a, exit.With(exit.Config, err)
+	}
+	a.EtcdListen = free.Addr().String()
+	if err := free.Close(); err != nil { // etcd opens it itself
+		return a, err
+	}
+	a.Peer = cmp.Or(s.advertise, a.PeerListen)
+	host, _, err := net.SplitHostPort(a.Peer)
+	if err != nil {
+		return a, exit.Usagef("--peer-advertise %s: want HOST:PORT", a.Peer)
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		return a, exit.Usagef("other nodes do not find this one at %s: pass --peer-advertise HOST:PORT", a.Peer)
+	}
+	_, port, err := net.SplitHostPort(a.EtcdListen)
+	a.Etcd = net.JoinHostPort(host, port)
+	return a, err
+}
+
+// joinBy joins the cluster of the token: it gets the certificates, the keys and a copy of the log.
+func (s *Serving) joinBy(ctx context.Context, data string) error {
+	token, err := site.ParseToken(s.join)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"keys", "db"} {
+		if _, err := os.Stat(filepath.Join(data, name)); err == nil && s.site == nil {
+			return exit.With(exit.Conflict, fmt.Errorf("--join: %s has a ledger of its own, in %s: join with an empty directory", data, name))
+		}
+	}
+	if s.site == nil {
+		s.site = &site.Site{Dir: site.Path(data), Name: s.name}
+	}
+	if s.site.Addresses, err = s.addresses(ctx); err != nil {
+		return err
+	}
+	request, err := s.site.Request()
+	if err != nil {
+		return err
+	}
+	admitted, err := peer.Join(ctx, token, &peer.Joining{
+		Name: s.name, Request: request, Contact: cluster.Contact{Etcd: s.site.Etcd, Peer: s.site.Peer},
+	})
+	if err != nil {
+		return joinError(err)
+	}
+	if err := s.site.Take(admitted); err != nil {
+		return err
+	}
+	keys := filepath.Join(data, "keys")
+	for _, name := range slices.Sorted(maps.Keys(admitted.Keys)) {
+		if !filepath.IsLocal(name) {
+			return fmt.Errorf("--join: the cluster sent a key named %q", name)
+		}
+		path := filepath.Join(keys, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := durable.Write(path, admitted.Keys[name], 0o600); err != nil {
+			return err
+		}
+	}
+	return s.copyLog(ctx, token.Peer, data)
+}
+
+func joinError(err error) error {
+	if _, ok := errors.AsType[*peer.Refused](err); ok {
+		return exit.With(exit.Denied, fmt.Errorf("--join: %w", err))
+	}
+	return exit.With(exit.Unavailable, fmt.Errorf("--join: %w", err))
+}
+
+// copyLog takes a copy of the log from a node.
+func (s *Serving) copyLog(ctx context.Context, from, data string) error {
+	db, arriving := filepath.Join(data, "db"), filepath.Join(data, "db.arriving")
+	for _, old := range []string{db, arriving} {
+		if err := os.RemoveAll(old); err != nil {
+			return err
+		}
+	}
+	c, err := peer.NewClient(s.site)
+	if err != nil {
+		return err
+	}
+	s.logger.Info("joining: the log is copied", "from", from, "node", s.site.Name)
+	if err := c.Copy(ctx, from, arriving); err != nil {
+		return joinError(err)
+	}
+	if err := durable.Rename(arriving, db); err != nil {
+		return err
+	}
+	s.site.Copied = true
+	return s.site.Save()
+}
+
+// Hook is [node.Options.Cluster].
+func (s *Serving) Hook() func(*node.Node, *ledger.Config) error {
+	if !s.on {
+		return nil
+	}
+	return s.enter
+}
+
+// enter opens the node, and makes config that of its log.
+func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
+	if s.site == nil {
+		if err := s.found(n); err != nil {
+			return err
+		}
+	}
+	if s.site.Origin != n.Origin {
+		return exit.With(exit.Config, fmt.Errorf("%s is a node of the cluster of %s, and the keys are those of %s", n.Dir, s.site.Origin, n.Origin))
+	}
+	if s.site.Joined && !s.site.Copied {
+		return exit.With(exit.Config, fmt.Errorf("%s has no copy of the log yet: start the node with --join and a new token", n.Dir))
+	}
+	if !s.site.Begun() {
+		if err := s.begin(n, config); err != nil {
+			return err
+		}
+	}
+	s.node, err = cluster.Open(&cluster.Config{
+		Dir: s.site.EtcdDir(), Name: s.site.Name, Members: s.site.Members, Joins: s.site.Joined, Listen: s.site.EtcdListen,
+		Peer: s.site.Peer, CertFile: s.site.CertFile(), KeyFile: s.site.KeyFile(), CAFile: s.site.CAFile(),
+		Origin: s.site.Origin, Incarnation: s.site.Incarnation, After: s.site.After, Fatal: config.Fatal, Logger: config.Logger,
+	})
+	if err != nil {
+		return exit.With(exit.Config, err)
+	}
+	config.Cluster = &ledger.Cluster{
+		Member: agreement.Member{Sequencer: s.node, Secret: s.site.Secret, Incarnation: s.site.Incarnation},
+		Revert: func() ledger.Fold { return n.Replica.Revert() },
+	}
+	n.Term = s.node.Term
+	return nil
+}
+
+// found makes the ledger the first node of a cluster.
+func (s *Serving) found(n *node.Node) error {
+	at, err := s.addresses(context.Background())
+	if err != nil {
+		return err
+	}
+	if s.site, err = site.Found(n.Dir, n.Origin, cmp.Or(s.name, firstName), at); err != nil {
+		return err
+	}
+	return s.site.Save()
+}
+
+// begin prepares the database of a node whose etcd has never run. Nothing was agreed on before
+// that, so an interrupted start prepares again, behind what a single ledger registered meanwhile.
+func (s *Serving) begin(n *node.Node, config *ledger.Config) error {
+	if s.site.Joined {
+		config.AcceptAnchor = true // the log has come without one
+		return nil
+	}
+	single := *config
+	single.Cluster = &ledger.Cluster{Member: agreement.Member{Incarnation: s.site.Incarnation}}
+	last, err := ledger.Convert(n.Database(), &single)
+	if err != nil {
+		return err
+	}
+	if last != nil {
+		s.site.After = last.Seq
+	}
+	return s.site.Save()
+}
+
+// Ready waits until the log of the node has what the cluster registered, and shows the others to
+// the server. url is that of the node for clients.
+func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *server.Config) (err error) {
+	if !s.on {
+		return nil
+	}
+	s.node.Show(url)
+	if s.router, err = peer.NewRouter(s.node, s.site, s.logger, n.Log.Wait); err != nil {
+		return err
+	}
+	config.Peers = &peers{s.router, s.node, n}
+	return n.CaughtUp(ctx, s.router.Reach)
+}
+
+// Run serves the other nodes until ctx ends. An error goes to fail, too.
+func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fail func(error)) error {
+	if !s.on {
+		return nil
+	}
+	port, err := peer.New(peer.Config{Node: s.node, Site: s.site, Keys: n.KeysDir(), Copy: n.Log.Copy, API: peer.Passed(api.Handler()), Logger: s.logger})
+	if err == nil {
+		err = port.Run(ctx, s.peers)
+	}
+	if err != nil {
+		fail(err)
+	}
+	s.node.GiveUp(context.WithoutCancel(ctx))
+	return err
+}
+
+// Close ends the node, behind its log.
+func (s *Serving) Close() error {
+	var err error
+	if s.node != nil {
+		err = s.node.Close()
+	}
+	if s.peers != nil {
+		if closed := s.peers.Close(); !errors.Is(closed, net.ErrClosed) {
+			err = errors.Join(err, closed)
+		}
+	}
+	return err
+}
+
+// peers implements [server.Peers].
+type peers struct {
+	*peer.Router
+	cluster *cluster.Node
+	node    *node.Node
+}
+
+// Fresh implements [server.Peers].
+func (p *peers) Fresh(ctx context.Context) error {
+	term, err := p.cluster.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	return p.node.Ordered(term)
+}

@@ -1,0 +1,291 @@
+//go:build unix
+
+package cell_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"recoveryledger/testdata/program"
+)
+
+func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
+
+func must(tb testing.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// machine has the data directories of some nodes, and runs commands.
+type machine struct {
+	t   *testing.T
+	dir string
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	m := &machine{t, t.TempDir()}
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return m
+}
+
+func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
+
+func (m *machine) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(m.t.Context(), program.Arl(m.t), args...)
+	cmd.Dir = m.dir
+	cmd.Env = append(os.Environ(), "ARL_HOME="+m.path("home"))
+	return cmd
+}
+
+// arl runs a command that succeeds, and returns what it prints.
+func (m *machine) arl(args ...string) string {
+	m.t.Helper()
+	var said bytes.Buffer
+	cmd := m.command(args...)
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		m.t.Fatalf("arl %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
+	}
+	return string(out)
+}
+
+// refused runs a command that fails with an exit code, and returns what it says.
+func (m *machine) refused(code int, args ...string) string {
+	m.t.Helper()
+	cmd := m.command(args...)
+	out, _ := cmd.CombinedOutput() // its exit code is looked at
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		m.t.Fatalf("arl %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
+	}
+	return string(out)
+}
+
+// node is a running node.
+type node struct {
+	m    *machine
+	data string
+	url  string
+	cmd  *exec.Cmd
+	said *lines
+}
+
+// lines is what a process says.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// serve starts a node and waits until it serves.
+func (m *machine) serve(data string, args ...string) *node {
+	m.t.Helper()
+	args = append([]string{"serve", "--output", "json", "--data", data, "--listen", "127.0.0.1:0", "--cluster"}, args...)
+	n := &node{m: m, data: data, cmd: m.command(args...), said: &lines{}}
+	n.cmd.Stderr = n.said
+	out, err := n.cmd.StdoutPipe()
+	must(m.t, err)
+	must(m.t, n.cmd.Start())
+	m.t.Cleanup(n.kill)
+	var started struct{ URL string }
+	if err := json.NewDecoder(out).Decode(&started); err != nil {
+		_ = n.cmd.Wait() // it has ended
+		m.t.Fatalf("arl %s: %v\n%s", strings.Join(args, " "), err, n.said)
+	}
+	n.url = started.URL
+	return n
+}
+
+// found starts the first node, and join another one.
+func (m *machine) found(data string) *node {
+	return m.serve(data, "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0")
+}
+
+func (m *machine) join(data string, by *node) *node {
+	m.t.Helper()
+	token := strings.TrimSpace(m.arl("cluster", "token", "--data", by.data))
+	return m.serve(data, "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0", "--join", token)
+}
+
+func (n *node) kill() {
+	_ = n.cmd.Process.Kill() // it may have ended
+	_ = n.cmd.Wait()
+}
+
+// stop ends a node in order.
+func (n *node) stop() {
+	n.m.t.Helper()
+	must(n.m.t, n.cmd.Process.Signal(os.Interrupt))
+	if err := n.cmd.Wait(); err != nil {
+		n.m.t.Fatalf("%s: %v\n%s", n.data, err, n.said)
+	}
+}
+
+// get returns the status and the body of an answer.
+func (n *node) get(path string) (status int, body string) {
+	n.m.t.Helper()
+	response, err := http.Get(n.url + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	must(n.m.t, err)
+	return response.StatusCode, string(text)
+}
+
+// member is a line of arl cluster status.
+type member struct {
+	Name          string
+	Voter, Leader bool
+	Size          uint64
+}
+
+// until asks a node for the cluster until it is as wanted.
+func (n *node) until(what string, wanted func(all map[string]member, leader string) bool) (leader string) {
+	n.m.t.Helper()
+	var out []byte
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		all := map[string]member{}
+		leader := ""
+		out, _ = n.m.command("cluster", "status", "--data", n.data, "--output", "json").Output() // it is asked again
+		for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+			var one member
+			if decoder.Decode(&one) != nil {
+				break
+			}
+			if all[one.Name] = one; one.Leader {
+				leader = one.Name
+			}
+		}
+		if wanted(all, leader) {
+			return leader
+		}
+	}
+	n.m.t.Fatalf("%s: not %s within a minute: %s\n%s", n.data, what, out, n.said)
+	return ""
+}
+
+// voters waits until so many nodes vote, and one leads.
+func (n *node) voters(count int) (leader string) {
+	n.m.t.Helper()
+	return n.until(fmt.Sprint(count, " voters"), func(all map[string]member, leader string) bool {
+		voters := 0
+		for _, one := range all {
+			if one.Voter {
+				voters++
+			}
+		}
+		return voters == count && len(all) == count && leader != ""
+	})
+}
+
+// submit registers an entry through a node, as an agent does, and keeps its receipt.
+func (n *node) submit(exec string) (receipt string) {
+	n.m.t.Helper()
+	receipt = n.m.path(exec + ".receipt")
+	payload := n.m.path(exec + ".json")
+	must(n.m.t, os.WriteFile(payload, fmt.Appendf(nil, `{"wid":"w","exec":%q,"parents":[],"effect":"none","progress":"confirmed"}`, exec), 0o600))
+	n.m.arl("entry", "submit", "--url", n.url, "--kind", "execution", "--principal", "my-agent", "--key", n.m.path("agent.key"), "--payload", payload, "--out", receipt)
+	return receipt
+}
+
+// check wants every receipt to verify, and its entry at every node.
+func (m *machine) check(receipts []string, nodes ...*node) {
+	m.t.Helper()
+	for _, receipt := range receipts {
+		m.arl("verify", receipt)
+		content, err := os.ReadFile(receipt)
+		must(m.t, err)
+		var r struct {
+			Index uint64
+			Leaf  json.RawMessage
+		}
+		must(m.t, json.NewDecoder(bytes.NewReader(content)).Decode(&r)) // the receipts of keys follow
+		for _, n := range nodes {
+			status, body := n.get(fmt.Sprintf("/v1/entries/%d/receipt", r.Index))
+			var there struct{ Leaf json.RawMessage }
+			if status != http.StatusOK || json.Unmarshal([]byte(body), &there) != nil || !bytes.Equal(there.Leaf, r.Leaf) {
+				m.t.Fatalf("%s has not entry %d of %s: %d %s", n.data, r.Index, receipt, status, body)
+			}
+		}
+	}
+}
+
+// TestOneThreeOne takes a ledger with entries from one node to three, through the loss of the
+// leader, and back to one. Every receipt that an agent got verifies at every node afterwards.
+func TestOneThreeOne(t *testing.T) {
+	m := newMachine(t)
+	a := m.found("a")
+	m.arl("key", "generate", "--out", "agent.key")
+	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	receipts := []string{a.submit("alone")}
+	b := m.join("b", a)
+	c := m.join("c", b)
+	if leader := b.voters(3); leader != "n1" {
+		t.Errorf("%s leads", leader)
+	}
+	receipts = append(receipts, b.submit("by-b"), c.submit("by-c"), a.submit("by-a"))
+	m.check(receipts, a, b, c)
+	for _, n := range []*node{a, b, c} {
+		if status, body := n.get("/readyz"); status != http.StatusOK {
+			t.Errorf("%s is not ready: %d %s", n.data, status, body)
+		}
+		if status, body := n.get("/v1/entries/99"); status != http.StatusNotFound {
+			t.Errorf("%s knows more than is registered: %d %s", n.data, status, body)
+		}
+	}
+
+	a.kill()
+	receipts = append(receipts, c.submit("without-a"))
+	m.check(receipts, b, c)
+	a = m.serve("a")
+	m.check(receipts, a, b, c)
+
+	leader := a.voters(3)
+	m.arl("cluster", "lead", "n1", "--data", "b")
+	a.until("led by n1", func(_ map[string]member, leader string) bool { return leader == "n1" })
+	if leader == "n1" {
+		t.Error("the node that was killed leads again at once")
+	}
+	receipts = append(receipts, b.submit("led-by-a"))
+
+	m.arl("cluster", "remove", "n3", "--data", "a")
+	if err := c.cmd.Wait(); err == nil {
+		t.Error("a node that was removed ends as if nothing had happened")
+	}
+	if said := m.refused(3, "cluster", "remove", "n3", "--data", "a"); !strings.Contains(said, "no node n3") {
+		t.Errorf("a node is removed twice: %s", said)
+	}
+	m.arl("cluster", "remove", "n2", "--data", "a")
+	_ = b.cmd.Wait() // it was removed
+	a.voters(1)
+	receipts = append(receipts, a.submit("alone-again"))
+	m.check(receipts, a)
+	a.stop()
+	m.arl("log", "fsck", "--data", "a")
+}

@@ -1,0 +1,171 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/ledger/cluster/peer"
+	"recoveryledger/ledger/cluster/site"
+)
+
+// asking is a command that asks the node of a data directory.
+type asking struct {
+	t    *terminal.Terminal
+	data string
+}
+
+// Command returns arl cluster.
+func Command(t *terminal.Terminal) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Look after a cluster",
+		Long: "Look after a cluster: several nodes that have one log (docs/cluster.md). The commands ask the running node of a\n" +
+			"data directory on this machine, with the certificate that lies there.",
+		Example: "  arl cluster status --data ./data",
+	}
+	cmd.AddCommand(tokenCommand(t), statusCommand(t), removeCommand(t), leadCommand(t))
+	return cmd
+}
+
+// command returns a command about a cluster.
+func command(t *terminal.Terminal, use *cobra.Command, run func(ctx context.Context, a *asking, args []string) error) *cobra.Command {
+	a := &asking{t: t}
+	use.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd.Context(), a, args) }
+	use.Flags().StringVar(&a.data, "data", "", "data directory of a node on this machine (required)")
+	_ = use.MarkFlagRequired("data") // the flag exists
+	return use
+}
+
+// node returns the address of the node, and a client with its certificate.
+func (a *asking) node() (*peer.Client, string, error) {
+	s, err := site.Load(a.data)
+	if errors.Is(err, site.ErrNone) {
+		return nil, "", exit.With(exit.NotFound, fmt.Errorf("%w: found a cluster with arl serve --cluster --data %s", err, a.data))
+	}
+	if err != nil {
+		return nil, "", exit.With(exit.Config, err)
+	}
+	c, err := peer.NewClient(s)
+	return c, s.Peer, exit.With(exit.Config, err)
+}
+
+func tokenCommand(t *terminal.Terminal) *cobra.Command {
+	return command(t, &cobra.Command{
+		Use:   "token",
+		Short: "Let one node join",
+		Long: "Print a token with which one node may join within an hour: arl serve --cluster --join TOKEN. The node gets the\n" +
+			"keys of the ledger, so keep the token as secret as they are.",
+		Example: "  arl cluster token --data ./data",
+		Args:    cobra.NoArgs,
+	}, func(ctx context.Context, a *asking, _ []string) error {
+		c, address, err := a.node()
+		if err != nil {
+			return err
+		}
+		token, err := c.Token(ctx, address)
+		if err != nil {
+			return refused(err)
+		}
+		if a.t.JSON() {
+			return a.t.PrintJSON(map[string]string{"token": token})
+		}
+		return a.t.PrintText(token + "\n")
+	})
+}
+
+func statusCommand(t *terminal.Terminal) *cobra.Command {
+	return command(t, &cobra.Command{
+		Use:     "status",
+		Short:   "Show the nodes",
+		Long:    "Show the nodes of the cluster, as one node sees them: who leads, who votes, and how far each is on its disk.",
+		Example: "  arl cluster status --data ./data",
+		Args:    cobra.NoArgs,
+	}, func(ctx context.Context, a *asking, _ []string) error {
+		c, address, err := a.node()
+		if err != nil {
+			return err
+		}
+		s, err := c.Status(ctx, address)
+		if err != nil {
+			return refused(err)
+		}
+		return a.print(s)
+	})
+}
+
+func removeCommand(t *terminal.Terminal) *cobra.Command {
+	return command(t, &cobra.Command{
+		Use:   "remove NODE",
+		Short: "Remove a node for good",
+		Long: "Remove a node from the cluster. Its process ends, and its data directory never runs again: it may join anew, empty.\n" +
+			"Among the nodes that remain, a majority must run.",
+		Example: "  arl cluster remove n2 --data ./data",
+		Args:    cobra.ExactArgs(1),
+	}, func(ctx context.Context, a *asking, args []string) error {
+		c, address, err := a.node()
+		if err != nil {
+			return err
+		}
+		s, err := c.Remove(ctx, address, args[0])
+		if err != nil {
+			return refused(err)
+		}
+		return a.print(s)
+	})
+}
+
+func leadCommand(t *terminal.Terminal) *cobra.Command {
+	return command(t, &cobra.Command{
+		Use:     "lead NODE",
+		Short:   "Have a node order the log",
+		Long:    "Have a node order the log, for example before the machine of the present leader is restarted.",
+		Example: "  arl cluster lead n2 --data ./data",
+		Args:    cobra.ExactArgs(1),
+	}, func(ctx context.Context, a *asking, args []string) error {
+		c, address, err := a.node()
+		if err != nil {
+			return err
+		}
+		s, err := c.Lead(ctx, address, args[0], false)
+		if err != nil {
+			return refused(err)
+		}
+		return a.print(s)
+	})
+}
+
+// print shows the nodes.
+func (a *asking) print(s *peer.Status) error {
+	list := a.t.NewList("NODE", "ROLE", "ON DISK", "URL", "PEERS")
+	for i := range s.Members {
+		m, role := &s.Members[i], "joins"
+		switch {
+		case m.Leader:
+			role = "leads"
+		case m.Voter:
+			role = "follows"
+		}
+		if err := list.Add(m, m.Name, role, fmt.Sprint(m.Size), m.URL, m.Peer); err != nil {
+			return err
+		}
+	}
+	return list.Close()
+}
+
+// refused gives the answer of a node its exit code.
+func refused(err error) error {
+	if r, ok := errors.AsType[*peer.Refused](err); ok {
+		code := exit.Conflict
+		if strings.Contains(r.Text, "there is no node") {
+			code = exit.NotFound
+		}
+		return exit.With(code, err)
+	}
+	return exit.Remedied("start the node of the data directory: arl serve --cluster", exit.With(exit.Unavailable, err))
+}

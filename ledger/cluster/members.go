@@ -1,0 +1,431 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"recoveryledger/ledger/agreement"
+)
+
+var (
+	// ErrName reports a name that no node has, or that another node has.
+	ErrName = errors.New("cluster: the name of a node")
+	// ErrToken reports a token that was never given, was used, or is too old.
+	ErrToken = errors.New("cluster: the token does not count")
+	// ErrNotReached reports a node that does not know whether it has everything that is registered.
+	ErrNotReached = errors.New("cluster: this node may be behind the others")
+)
+
+// FreshMax is the time for which a confirmed term counts as the newest, for answers that rest on
+// more than the log.
+const FreshMax = time.Second
+
+const tendEvery = time.Second // to tell the others of this node, and to promote those that joined
+
+// standing is the term of this node.
+type standing struct {
+	term agreement.Term
+	at   time.Time // when it was known to be the newest
+}
+
+// Contact is how to reach a node.
+type Contact struct {
+	Etcd string `json:"etcd"` // HOST:PORT
+	Peer string `json:"peer"` // HOST:PORT
+	URL  string `json:"url"`  // for clients
+}
+
+// Member is a node as the cluster knows it.
+type Member struct {
+	Name string `json:"name"`
+	Contact
+	Voter  bool   `json:"voter"`  // whether it counts for a majority; a node that joins does not yet
+	Leader bool   `json:"leader"` // whether it orders the log
+	Batch  uint64 `json:"batch"`  // the last that it has on its disk
+	Size   uint64 `json:"size"`   // of the log behind that batch
+}
+
+// tend tells the cluster how to reach this node, and, where it leads, promotes the nodes that
+// joined and have caught up.
+func (n *Node) tend() {
+	told := (*string)(nil)
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), attemptTime)
+		if u := n.url.Load(); u != told && n.tellOwn(ctx) == nil {
+			told = u
+		}
+		if n.Leads() {
+			n.promote(ctx)
+		}
+		cancel()
+		select {
+		case <-tick.C:
+		case <-n.closed:
+			return
+		}
+	}
+}
+
+// Show has the node tell the others how to reach it: url is its URL for clients.
+func (n *Node) Show(url string) { n.url.Store(&url) }
+
+func (n *Node) tellOwn(ctx context.Context) error {
+	url := ""
+	if u := n.url.Load(); u != nil {
+		url = *u
+	}
+	return n.tell(ctx, n.cfg.Name, Contact{n.cfg.Members[n.cfg.Name], n.cfg.Peer, url})
+}
+
+func (n *Node) tell(ctx context.Context, name string, c Contact) error {
+	value, err := json.Marshal(c)
+	if err == nil {
+		_, err = n.client.Put(ctx, n.key("a/"+name), string(value))
+	}
+	return err
+}
+
+// promote makes voters of the nodes that keep batches. etcd refuses a node that is far behind.
+func (n *Node) promote(ctx context.Context) {
+	members, err := n.Members(ctx)
+	if err != nil {
+		return
+	}
+	for _, m := range members {
+		if m.Voter || m.Batch == 0 {
+			continue
+		}
+		if _, err := n.client.MemberPromote(ctx, n.idOf(m.Etcd)); err != nil {
+			n.cfg.Logger.Debug("a node does not vote yet", "node", m.Name, "error", err.Error())
+		}
+	}
+}
+
+// idOf returns what etcd calls the node of an address; 0: none is there.
+func (n *Node) idOf(address string) uint64 {
+	u := peerURL(address)
+	for _, m := range n.etcd.Server.Cluster().Members() {
+		if slices.Contains(m.PeerURLs, u.String()) {
+			return uint64(m.ID)
+		}
+	}
+	return 0
+}
+
+// Members returns the nodes by name, as this node knows them.
+func (n *Node) Members(ctx context.Context) ([]Member, error) {
+	found, err := n.client.Get(ctx, n.prefix, clientv3.WithRange(n.key("b")), clientv3.WithSerializable())
+	if err != nil {
+		return nil, fmt.Errorf("cluster: read the nodes: %w", err)
+	}
+	keeps, err := n.client.Get(ctx, n.key("n/"), clientv3.WithPrefix(), clientv3.WithSerializable())
+	if err != nil {
+		return nil, fmt.Errorf("cluster: read what the nodes keep: %w", err)
+	}
+	leader, err := n.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Member
+	for _, kv := range found.Kvs {
+		name, ok := strings.CutPrefix(string(kv.Key), n.key("a/"))
+		if !ok {
+			continue
+		}
+		m := Member{Name: name, Leader: name == leader}
+		if err := json.Unmarshal(kv.Value, &m.Contact); err != nil {
+			return nil, fmt.Errorf("cluster: key %s: %w", kv.Key, err)
+		}
+		u := peerURL(m.Etcd)
+		for _, member := range n.etcd.Server.Cluster().Members() {
+			m.Voter = m.Voter || !member.IsLearner && slices.Contains(member.PeerURLs, u.String())
+		}
+		for _, own := range keeps.Kvs {
+			var k kept
+			if string(own.Key) == n.key("n/"+name) && json.Unmarshal(own.Value, &k) == nil {
+				m.Batch, m.Size = k.Seq, k.Size
+			}
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+// Leader returns the name of the node that began the newest term that this node knows of; empty:
+// Raft has no leader, or none that has begun a term.
+func (n *Node) Leader(ctx context.Context) (string, error) {
+	if n.etcd.Server.Leader() == 0 {
+		return "", nil
+	}
+	found, err := n.client.Get(ctx, n.key("t"), clientv3.WithSerializable())
+	if err != nil || len(found.Kvs) == 0 {
+		return "", err
+	}
+	return string(found.Kvs[0].Value), nil
+}
+
+// Contact returns how to reach a node; nil: the cluster knows no such node.
+func (n *Node) Contact(ctx context.Context, name string) (*Contact, error) {
+	found, err := n.client.Get(ctx, n.key("a/"+name), clientv3.WithSerializable())
+	if err != nil || len(found.Kvs) == 0 {
+		return nil, err
+	}
+	c := new(Contact)
+	return c, json.Unmarshal(found.Kvs[0].Value, c)
+}
+
+// Add adds a node that will open with Joins, as one that does not vote, and returns its name and
+// the Members to open it with. An empty name stands for a new one. A node of that name that has
+// never run gives way; one that has run is [ErrName].
+func (n *Node) Add(ctx context.Context, name string, c Contact) (string, map[string]string, error) {
+	if err := n.tellOwn(ctx); err != nil { // the other finds at least this one
+		return "", nil, fmt.Errorf("cluster: add a node: %w", err)
+	}
+	members, err := n.Members(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, m := range members {
+		switch {
+		case m.Name != name && m.Etcd != c.Etcd && m.Peer != c.Peer:
+		case m.Voter || m.Batch > 0:
+			return "", nil, fmt.Errorf("%w: there is a node %s at %s: remove it first, or choose another name and address", ErrName, m.Name, m.Peer)
+		default:
+			if err := n.Remove(ctx, m.Name); err != nil {
+				return "", nil, err
+			}
+		}
+	}
+	for i := 1; name == ""; i++ {
+		if free := "n" + strconv.Itoa(i); !slices.ContainsFunc(members, func(m Member) bool { return m.Name == free }) {
+			name = free
+		}
+	}
+	u := peerURL(c.Etcd)
+	if err := change(ctx, func() error {
+		_, err := n.client.MemberAddAsLearner(ctx, []string{u.String()})
+		return err
+	}); err != nil {
+		return "", nil, fmt.Errorf("cluster: add node %s at %s: %w", name, c.Etcd, err)
+	}
+	if err := n.tell(ctx, name, c); err != nil {
+		return "", nil, fmt.Errorf("cluster: add node %s: %w", name, err)
+	}
+	if members, err = n.Members(ctx); err != nil {
+		return "", nil, err
+	}
+	all := map[string]string{name: c.Etcd}
+	for _, m := range members {
+		all[m.Name] = m.Etcd
+	}
+	return name, all, nil
+}
+
+// change changes the members of etcd. etcd refuses that while another node learns, and for some
+// seconds after a voter has come or another node has begun to lead.
+func change(ctx context.Context, do func() error) error {
+	for {
+		err := do()
+		if !errors.Is(err, rpctypes.ErrUnhealthy) && !errors.Is(err, rpctypes.ErrTooManyLearners) {
+			return err
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// Remove removes a node, which must not run as it again. The nodes that remain must have a majority
+// among them; else etcd refuses.
+func (n *Node) Remove(ctx context.Context, name string) error {
+	c, err := n.Contact(ctx, name)
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		return fmt.Errorf("%w: there is no node %s", ErrName, name)
+	}
+	if id := n.idOf(c.Etcd); id != 0 {
+		if err := change(ctx, func() error {
+			_, err := n.client.MemberRemove(ctx, id)
+			return err
+		}); err != nil {
+			return fmt.Errorf("cluster: remove node %s: %w", name, err)
+		}
+	}
+	if _, err := n.client.Txn(ctx).Then(clientv3.OpDelete(n.key("a/"+name)), clientv3.OpDelete(n.key("n/"+name))).Commit(); err != nil {
+		return fmt.Errorf("cluster: remove node %s: %w", name, err)
+	}
+	return nil
+}
+
+// HandOver has another node lead. This node must lead.
+func (n *Node) HandOver(ctx context.Context, name string) error {
+	c, err := n.Contact(ctx, name)
+	if err != nil {
+		return err
+	}
+	if c == nil || n.idOf(c.Etcd) == 0 {
+		return fmt.Errorf("%w: there is no node %s", ErrName, name)
+	}
+	if err := n.etcd.Server.MoveLeader(ctx, uint64(n.etcd.Server.MemberID()), n.idOf(c.Etcd)); err != nil {
+		return fmt.Errorf("cluster: hand over to %s: %w", name, err)
+	}
+	return nil
+}
+
+// GiveUp has another node lead, if this one does and there is another.
+func (n *Node) GiveUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	members, err := n.Members(ctx)
+	if err != nil || !n.Leads() {
+		return
+	}
+	var heir Member
+	for _, m := range members {
+		if m.Name != n.cfg.Name && m.Voter && m.Batch >= heir.Batch {
+			heir = m
+		}
+	}
+	if heir.Name == "" {
+		return
+	}
+	if err := n.HandOver(ctx, heir.Name); err != nil {
+		n.cfg.Logger.Warn("the lead is not handed over", "to", heir.Name, "error", err.Error())
+	}
+}
+
+// Term returns the term of this node; 0: it has none.
+func (n *Node) Term() int64 {
+	if s := n.standing.Load(); s != nil {
+		return s.term.ID
+	}
+	return 0
+}
+
+// Fresh returns the term of this node if it was the newest less than [FreshMax] ago. It asks the
+// others if it has to. Else the error is [agreement.ErrNotLeading], or that of the question.
+func (n *Node) Fresh(ctx context.Context) (int64, error) {
+	for {
+		s := n.standing.Load()
+		switch {
+		case s == nil:
+			return 0, agreement.ErrNotLeading
+		case time.Since(s.at) < FreshMax:
+			return s.term.ID, nil
+		}
+		select {
+		case n.confirming <- struct{}{}: // one asks for all
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+		err := n.refresh(ctx)
+		<-n.confirming
+		if err != nil {
+			return 0, err
+		}
+	}
+}
+
+// refresh asks the others whether the term is the newest, unless that is known.
+func (n *Node) refresh(ctx context.Context) error {
+	s := n.standing.Load()
+	if s == nil || time.Since(s.at) < FreshMax {
+		return nil
+	}
+	asked := time.Now()
+	err := n.Confirm(ctx, s.term)
+	switch {
+	case errors.Is(err, agreement.ErrOvertaken):
+		return agreement.ErrNotLeading
+	case err == nil:
+		n.standing.CompareAndSwap(s, &standing{s.term, asked})
+	}
+	return err
+}
+
+// Reached returns a size of the log that covers everything that was registered when the call began;
+// 0: this node has it. It asks by a write, which a node that is cut off cannot make. The error is
+// [ErrNotReached].
+func (n *Node) Reached(ctx context.Context) (size uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	answer, err := n.client.Txn(ctx).
+		Then(clientv3.OpPut(n.key("c"), n.cfg.Name), clientv3.OpGet(n.key("h")), clientv3.OpGet(n.key("n/"+n.cfg.Name))).
+		Commit()
+	if err != nil {
+		return 0, fmt.Errorf("%w: %v", ErrNotReached, err)
+	}
+	last, err := lastNumber(answer.Responses[1].GetResponseRange().Kvs)
+	if err != nil {
+		return 0, err
+	}
+	batch, err := n.client.Get(ctx, n.batchKey(last), clientv3.WithSerializable())
+	if err != nil {
+		return 0, fmt.Errorf("%w: %v", ErrNotReached, err)
+	}
+	if len(batch.Kvs) > 0 {
+		return agreement.SizeBehind(batch.Kvs[0].Value)
+	}
+	own := kept{Seq: n.cfg.After}
+	if found := answer.Responses[2].GetResponseRange().Kvs; len(found) > 0 {
+		if err := json.Unmarshal(found[0].Value, &own); err != nil {
+			return 0, fmt.Errorf("cluster: key %s: %w", found[0].Key, err)
+		}
+	}
+	if own.Seq < last {
+		return 0, fmt.Errorf("%w: it keeps %d batches of %d", ErrNotReached, own.Seq, last)
+	}
+	return own.Size, nil
+}
+
+// Permit notes a secret with which one node may join until the instant given.
+func (n *Node) Permit(ctx context.Context, secret string, until time.Time) error {
+	if _, err := n.client.Put(ctx, n.permitKey(secret), strconv.FormatInt(until.Unix(), 10)); err != nil {
+		return fmt.Errorf("cluster: note a token: %w", err)
+	}
+	return nil
+}
+
+// Admit takes a secret of [Node.Permit] back, and returns until when it counted. The error is
+// [ErrToken] if it does not count.
+func (n *Node) Admit(ctx context.Context, secret string, now time.Time) (until time.Time, err error) {
+	key := n.permitKey(secret)
+	answer, err := n.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), ">", 0)).
+		Then(clientv3.OpDelete(key, clientv3.WithPrevKV())).Commit()
+	if err != nil {
+		return until, fmt.Errorf("cluster: look for a token: %w", err)
+	}
+	if !answer.Succeeded {
+		return until, fmt.Errorf("%w: it was used, or is of another cluster", ErrToken)
+	}
+	unix, err := strconv.ParseInt(string(answer.Responses[0].GetResponseDeleteRange().PrevKvs[0].Value), 10, 64)
+	if until = time.Unix(unix, 0); err != nil || now.After(until) {
+		return until, fmt.Errorf("%w: it is too old", ErrToken)
+	}
+	return until, nil
+}
+
+func (n *Node) permitKey(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return n.key("j/" + hex.EncodeToString(sum[:]))
+}
+
+// Name returns the name of this node.
+func (n *Node) Name() string { return n.cfg.Name }

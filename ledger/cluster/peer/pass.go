@@ -1,0 +1,146 @@
+package peer
+
+import (
+	"context"
+	"log"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"recoveryledger/ledger/cluster"
+	"recoveryledger/ledger/cluster/site"
+)
+
+// headerClient names the address of the client whose request a node passes on.
+const headerClient = "Arl-Client"
+
+// reachTime is how long a node waits for what the others have registered.
+const reachTime = 2 * time.Second
+
+// readyMax is for how long a node that has reached the others counts as ready without asking again.
+const readyMax = time.Second
+
+// Router passes requests on from this node, and says what it may answer.
+type Router struct {
+	node  *cluster.Node
+	proxy *httputil.ReverseProxy
+	wait  func(ctx context.Context, size uint64) error
+
+	reached atomic.Pointer[time.Time] // when Reach returned nil last
+}
+
+// NewRouter returns the router of a node. wait returns when the log of this node has a size.
+func NewRouter(n *cluster.Node, s *site.Site, logger *slog.Logger, wait func(ctx context.Context, size uint64) error) (*Router, error) {
+	c, err := NewClient(s)
+	if err != nil {
+		return nil, err
+	}
+	r := &Router{node: n, wait: wait}
+	r.proxy = &httputil.ReverseProxy{Rewrite: rewrite, Transport: c.http.Transport, ErrorHandler: failed, ModifyResponse: nil, ErrorLog: log.New(discard{logger}, "", 0)}
+	return r, nil
+}
+
+// discard takes the messages of the proxy, which its ErrorHandler tells, too.
+type discard struct{ *slog.Logger }
+
+// Write implements [io.Writer].
+func (d discard) Write(text []byte) (int, error) {
+	d.Debug("pass on", "message", strings.TrimSpace(string(text)))
+	return len(text), nil
+}
+
+type passing struct {
+	leader *cluster.Contact
+	answer http.ResponseWriter
+	err    error
+}
+
+type passingKey struct{}
+
+func rewrite(r *httputil.ProxyRequest) {
+	p, _ := r.In.Context().Value(passingKey{}).(*passing)
+	r.Out.URL.Scheme, r.Out.URL.Host = "https", p.leader.Peer
+	r.Out.URL.Path, r.Out.URL.RawPath = pathAPI+r.In.URL.Path, ""
+	if r.In.URL.RawPath != "" {
+		r.Out.URL.RawPath = pathAPI + r.In.URL.RawPath
+	}
+	r.Out.Header.Set(headerClient, r.In.RemoteAddr)
+	r.Out.Header.Del("Accept-Encoding") // this node compresses
+	for name := range p.answer.Header() {
+		if name != "Vary" {
+			p.answer.Header().Del(name) // the leader's count
+		}
+	}
+}
+
+func failed(_ http.ResponseWriter, r *http.Request, err error) {
+	p, _ := r.Context().Value(passingKey{}).(*passing)
+	p.err = err
+}
+
+// Forward passes a request on to the node that orders the log. After an error nothing is answered.
+func (r *Router) Forward(w http.ResponseWriter, request *http.Request) error {
+	leader, err := leaderOf(request.Context(), r.node)
+	if err != nil {
+		return err
+	}
+	p := &passing{leader: leader, answer: w}
+	kept := w.Header().Clone()
+	r.proxy.ServeHTTP(w, request.WithContext(context.WithValue(request.Context(), passingKey{}, p)))
+	if p.err != nil {
+		maps.Copy(w.Header(), kept)
+	}
+	return p.err
+}
+
+// Reach returns nil when this node has everything that was registered when the call began.
+func (r *Router) Reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTime)
+	defer cancel()
+	size, err := r.node.Reached(ctx)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := r.wait(ctx, size); err != nil {
+		return err
+	}
+	r.reached.Store(&began)
+	return nil
+}
+
+// Ready returns nil if this node had what was registered lately, and knows who orders the log.
+func (r *Router) Ready(ctx context.Context) error {
+	if at := r.reached.Load(); at == nil || time.Since(*at) > readyMax {
+		if err := r.Reach(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := leaderOf(ctx, r.node)
+	return err
+}
+
+// Status returns the cluster as this node sees it.
+func (r *Router) Status(ctx context.Context) (*Status, error) { return StatusOf(ctx, r.node) }
+
+// Passed returns a handler of requests that other nodes pass on to this one. next sees the client's
+// address as that of the request.
+func Passed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx := context.WithValue(r.Context(), passedKey{}, true)
+		ctx = context.WithValue(ctx, http.LocalAddrContextKey, nil) // the client reached another one
+		r = r.WithContext(ctx)
+		r.RemoteAddr, r.TLS = r.Header.Get(headerClient), nil
+		r.Header.Del(headerClient)
+		next.ServeHTTP(w, r)
+	})
+}
+
+type passedKey struct{}
+
+// WasPassed reports whether another node passed a request on to this one.
+func WasPassed(ctx context.Context) bool { return ctx.Value(passedKey{}) != nil }

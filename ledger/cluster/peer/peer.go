@@ -1,0 +1,421 @@
+// Package peer is what the nodes of a cluster say to one another beside the order: a node joins,
+// takes a copy of the log, and passes requests of clients on to the node that orders the log.
+// Commands about the cluster ask there, too.
+//
+// Every request but that to join needs a certificate of the cluster. Who has one has the keys of
+// the ledger as well, so nothing is refused to it.
+package peer
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"recoveryledger/ledger/cluster"
+	"recoveryledger/ledger/cluster/site"
+)
+
+// The paths of the peer port. What is below pathAPI goes to the API of the node.
+const (
+	pathJoin   = "/join"
+	pathCopy   = "/copy"
+	pathStatus = "/status"
+	pathToken  = "/token"
+	pathRemove = "/remove"
+	pathLead   = "/lead"
+	pathAPI    = "/api"
+)
+
+const (
+	answerMax = 16 << 20         // bytes of an answer in JSON
+	askTime   = 30 * time.Second // for a request that copies nothing
+)
+
+// Config is what a node serves to its peers. Every field is mandatory.
+type Config struct {
+	Node *cluster.Node
+	Site *site.Site
+	// Keys is the directory with the keys of the ledger, which a node that joins gets.
+	Keys string
+	// Copy writes a copy of the database to a directory that does not exist.
+	Copy func(dir string) error
+	// API answers what other nodes pass on.
+	API    http.Handler
+	Logger *slog.Logger
+}
+
+// Server is the peer port of a node.
+type Server struct {
+	cfg   Config
+	peers *Client
+	http  *http.Server
+}
+
+// New returns the peer port of a node.
+func New(c Config) (*Server, error) {
+	own, _, err := c.Site.TLS()
+	if err != nil {
+		return nil, err
+	}
+	peers, err := NewClient(c.Site)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: c, peers: peers}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+pathJoin, s.join)
+	for path, handle := range map[string]func(*http.Request) (any, error){
+		"GET " + pathStatus: s.status, "POST " + pathToken: s.token, "POST " + pathRemove: s.remove, "POST " + pathLead: s.lead,
+	} {
+		mux.HandleFunc(path, known(answering(handle)))
+	}
+	mux.HandleFunc("GET "+pathCopy, known(s.copy))
+	mux.HandleFunc(pathAPI+"/", known(http.StripPrefix(pathAPI, c.API).ServeHTTP))
+	s.http = &http.Server{Handler: mux, TLSConfig: own, ReadHeaderTimeout: askTime, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug)}
+	return s, nil
+}
+
+// Run serves until ctx ends. Requests under way end with it: clients send them again.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	defer context.AfterFunc(ctx, func() { _ = s.http.Close() })()
+	if err := s.http.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("peer: serve %s: %w", listener.Addr(), err)
+	}
+	return nil
+}
+
+// known answers nodes of the cluster alone.
+func known(next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+			http.Error(w, "peer: this needs a certificate of the cluster", http.StatusForbidden)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// answering answers in JSON, or with the text of an error.
+func answering(handle func(*http.Request) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), askTime)
+		defer cancel()
+		answer, err := handle(r.WithContext(ctx))
+		body := []byte(nil)
+		if err == nil {
+			body, err = json.Marshal(answer)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body) // the one that asked is gone
+	}
+}
+
+// Joining is what a node says that wants to join.
+type Joining struct {
+	Secret  string          `json:"secret"`
+	Name    string          `json:"name"` // empty: any
+	Contact cluster.Contact `json:"contact"`
+	Request []byte          `json:"request"` // for its certificate
+}
+
+// join admits a node. The secret is its only credential, so it is taken first.
+func (s *Server) join(w http.ResponseWriter, r *http.Request) {
+	answering(func(r *http.Request) (any, error) {
+		var asked Joining
+		if err := json.UnmarshalRead(io.LimitReader(r.Body, answerMax), &asked); err != nil {
+			return nil, fmt.Errorf("peer: join: %w", err)
+		}
+		until, err := s.cfg.Node.Admit(r.Context(), asked.Secret, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		keys, err := readKeys(s.cfg.Keys)
+		if err != nil {
+			return nil, err
+		}
+		name, members, err := s.cfg.Node.Add(r.Context(), asked.Name, asked.Contact)
+		if err != nil { // the token counts again
+			return nil, errors.Join(err, s.cfg.Node.Permit(context.WithoutCancel(r.Context()), asked.Secret, until))
+		}
+		s.cfg.Logger.Info("a node joins the cluster", "node", name, "peer", asked.Contact.Peer)
+		return s.cfg.Site.Admits(name, asked.Request, members, keys)
+	})(w, r)
+}
+
+// readKeys reads the files of a directory of keys, by their paths in it.
+func readKeys(dir string) (map[string][]byte, error) {
+	all := map[string][]byte{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err == nil {
+			all[filepath.ToSlash(name)], err = os.ReadFile(path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("peer: read the keys: %w", err)
+	}
+	return all, nil
+}
+
+// copy sends a copy of the database as a tar archive.
+func (s *Server) copy(w http.ResponseWriter, _ *http.Request) {
+	dir, err := os.MkdirTemp(filepath.Dir(s.cfg.Keys), "copy-") // on the disk of the database: files are linked
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	db := filepath.Join(dir, "db")
+	if err := s.cfg.Copy(db); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	archive := tar.NewWriter(w)
+	if err := archive.AddFS(os.DirFS(db)); err != nil {
+		s.cfg.Logger.Warn("a node that joins gets no copy of the log", "error", err.Error())
+		panic(http.ErrAbortHandler) // the archive is not whole
+	}
+	if err := archive.Close(); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// Status is the cluster as a node sees it.
+type Status struct {
+	Node    string           `json:"node"`   // that answers
+	Leader  string           `json:"leader"` // empty: none
+	Members []cluster.Member `json:"members"`
+}
+
+// StatusOf returns the cluster as a node sees it.
+func StatusOf(ctx context.Context, n *cluster.Node) (*Status, error) {
+	members, err := n.Members(ctx)
+	if err != nil {
+		return nil, err
+	}
+	leader, err := n.Leader(ctx)
+	return &Status{Node: n.Name(), Leader: leader, Members: members}, err
+}
+
+func (s *Server) status(r *http.Request) (any, error) { return StatusOf(r.Context(), s.cfg.Node) }
+
+func (s *Server) token(r *http.Request) (any, error) {
+	t, err := s.cfg.Site.NewToken()
+	if err != nil {
+		return nil, err
+	}
+	return t.String(), s.cfg.Node.Permit(r.Context(), t.Secret, time.Now().Add(site.TokenLife))
+}
+
+func (s *Server) remove(r *http.Request) (any, error) {
+	name := r.URL.Query().Get("node")
+	if err := s.cfg.Node.Remove(r.Context(), name); err != nil {
+		return nil, err
+	}
+	s.cfg.Logger.Warn("a node is removed from the cluster", "node", name)
+	return StatusOf(r.Context(), s.cfg.Node)
+}
+
+// lead hands the lead over. Only the node that leads can.
+func (s *Server) lead(r *http.Request) (any, error) {
+	name := r.URL.Query().Get("node")
+	if s.cfg.Node.Leads() {
+		if name != s.cfg.Node.Name() {
+			if err := s.cfg.Node.HandOver(r.Context(), name); err != nil {
+				return nil, err
+			}
+		}
+		return StatusOf(r.Context(), s.cfg.Node)
+	}
+	leader, err := s.leader(r.Context())
+	if err != nil || r.URL.Query().Has("passed") {
+		return nil, errors.Join(err, errors.New("peer: no node leads at the moment: try again"))
+	}
+	return s.peers.Lead(r.Context(), leader.Peer, name, true)
+}
+
+// leader returns how to reach the node that leads.
+func (s *Server) leader(ctx context.Context) (*cluster.Contact, error) {
+	return leaderOf(ctx, s.cfg.Node)
+}
+
+func leaderOf(ctx context.Context, n *cluster.Node) (*cluster.Contact, error) {
+	name, err := n.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if name == "" || name == n.Name() {
+		return nil, errors.New("peer: no other node leads")
+	}
+	c, err := n.Contact(ctx, name)
+	if err == nil && c == nil {
+		err = fmt.Errorf("peer: nobody knows where %s is", name)
+	}
+	return c, err
+}
+
+// Client asks nodes of a cluster.
+type Client struct{ http *http.Client }
+
+// NewClient returns a client with the certificate of a node.
+func NewClient(s *site.Site) (*Client, error) {
+	_, own, err := s.TLS()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{&http.Client{Transport: &http.Transport{TLSClientConfig: own, ForceAttemptHTTP2: true, DisableCompression: true}}}, nil
+}
+
+// Join asks a node of the cluster that a token names for admission.
+func Join(ctx context.Context, t *site.Token, asked *Joining) (*site.Admission, error) {
+	c := &Client{&http.Client{Transport: &http.Transport{TLSClientConfig: site.Pinned(t.CA, site.Host(t.Peer)), ForceAttemptHTTP2: true}}}
+	defer c.http.CloseIdleConnections()
+	asked.Secret = t.Secret
+	body, err := json.Marshal(asked)
+	if err != nil {
+		return nil, err
+	}
+	a := new(site.Admission)
+	return a, c.ask(ctx, http.MethodPost, t.Peer+pathJoin, body, a)
+}
+
+// Copy takes a copy of the database of a node to a directory that does not exist.
+func (c *Client) Copy(ctx context.Context, address, dir string) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+pathCopy, http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return fmt.Errorf("peer: copy the database: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := refused(response); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	for archive := tar.NewReader(response.Body); ; {
+		header, err := archive.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("peer: copy the database: %w", err)
+		case header.Typeflag == tar.TypeDir:
+			err = root.MkdirAll(strings.TrimSuffix(header.Name, "/"), 0o700)
+		case header.Typeflag == tar.TypeReg:
+			err = write(root, header.Name, archive)
+		}
+		if err != nil {
+			return fmt.Errorf("peer: copy the database: %w", err)
+		}
+	}
+}
+
+func write(root *os.Root, name string, from io.Reader) error {
+	f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, from)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Status asks a node for the cluster.
+func (c *Client) Status(ctx context.Context, address string) (*Status, error) {
+	s := new(Status)
+	return s, c.ask(ctx, http.MethodGet, address+pathStatus, nil, s)
+}
+
+// Token asks a node for a token.
+func (c *Client) Token(ctx context.Context, address string) (token string, err error) {
+	err = c.ask(ctx, http.MethodPost, address+pathToken, nil, &token)
+	return token, err
+}
+
+// Remove removes a node.
+func (c *Client) Remove(ctx context.Context, address, node string) (*Status, error) {
+	s := new(Status)
+	return s, c.ask(ctx, http.MethodPost, address+pathRemove+"?node="+node, nil, s)
+}
+
+// Lead has a node lead. passed says that this node was asked before, and does not lead.
+func (c *Client) Lead(ctx context.Context, address, node string, passed bool) (*Status, error) {
+	path := pathLead + "?node=" + node
+	if passed {
+		path += "&passed"
+	}
+	s := new(Status)
+	return s, c.ask(ctx, http.MethodPost, address+path, nil, s)
+}
+
+// ask sends a request to an address and path of a node.
+func (c *Client) ask(ctx context.Context, method, url string, body []byte, answer any) error {
+	r, err := http.NewRequestWithContext(ctx, method, "https://"+url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return fmt.Errorf("peer: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if err := refused(response); err != nil {
+		return err
+	}
+	if err := json.UnmarshalRead(io.LimitReader(response.Body, answerMax), answer); err != nil {
+		return fmt.Errorf("peer: answer of %s: %w", url, err)
+	}
+	return nil
+}
+
+// Refused is the refusal of a node.
+type Refused struct {
+	Status int
+	Text   string
+}
+
+// Error implements error.
+func (r *Refused) Error() string { return r.Text }
+
+func refused(response *http.Response) error {
+	if response.StatusCode == http.StatusOK {
+		return nil
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, 4096))
+	if err != nil {
+		return fmt.Errorf("peer: status %d: %w", response.StatusCode, err)
+	}
+	return &Refused{response.StatusCode, strings.TrimSpace(string(text))}
+}
