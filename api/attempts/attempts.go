@@ -17,6 +17,7 @@ import (
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/inorder"
 )
 
 // Workflow is the workflow of the entries.
@@ -28,8 +29,8 @@ type Config struct {
 	Submit func(ctx context.Context, entries ...*entry.Entry) (*ledger.Answer, error)
 	// Origin is the name of the ledger.
 	Origin string
-	// Sign signs with the key of the engine. Owner returns whose key it is by now; false: it is
-	// enrolled for no principal.
+	// Sign signs with the key of the engine. It is called concurrently. Owner returns whose key it
+	// is by now; false: it is enrolled for no principal.
 	Sign  func(*entry.Entry) error
 	Owner func() (entry.Principal, bool)
 	// Hourly is the number of cases an hour that are recorded for all callers without a certificate
@@ -75,10 +76,13 @@ type Batch struct {
 	recorder *Recorder
 	engine   entry.Principal
 	known    bool // the caller has a certificate
-	said     api.Recorded
 	open     []entry.Joint
 	where    map[joined]int // in open
 	cases    int            // in open, without those of shadows
+	queue    inorder.Queue[[]*entry.Entry]
+
+	mu   sync.Mutex
+	said api.Recorded
 }
 
 // joined is what cases of one entry have in common.
@@ -110,13 +114,14 @@ func (r *Recorder) Begin(known, wanted bool) *Batch {
 // so that the same request makes the same entries.
 const batchMax = 256
 
-// Add records a case that policy decided where no arm did. It may write the case later.
+// Add records a case that policy decided where no arm did. The case is written while further cases
+// come, so that the error may be that of an earlier case.
 func (b *Batch) Add(ctx context.Context, done *engine.Result, policy entry.Digest) error {
-	if b.said.Reason != "" {
+	if b.ended() {
 		return nil
 	}
 	if !b.known && !b.recorder.take() {
-		b.said.Reason = api.OverQuota
+		b.end(api.OverQuota, "")
 		return nil
 	}
 	a, err := engine.AttemptOf("", policy, &done.Recovery, done.Encoded)
@@ -148,18 +153,36 @@ func (b *Batch) join(a *entry.Attempt) {
 	b.open = append(b.open, entry.Joint{Attempt: a})
 }
 
-// flush registers the cases that wait. A refusal of the ledger ends the recording of the request.
-// An id that is taken is the same cases again, since ids derive from the content.
+// flush has entries made of the cases that wait, and registered. What was decided is recorded also
+// if the caller goes away.
 func (b *Batch) flush(ctx context.Context) error {
 	open, cases := b.open, uint64(b.cases)
-	b.open, b.where, b.cases = nil, nil, 0
-	entries := make([]*entry.Entry, len(open))
-	for i := range open {
-		var err error
-		if entries[i], err = b.recorder.seal(open[i].Attempt, b.engine); err != nil {
-			return err
-		}
+	if len(open) == 0 {
+		return nil
 	}
+	b.open, b.where, b.cases = nil, nil, 0
+	ctx = context.WithoutCancel(ctx)
+	return b.queue.Put(
+		func() ([]*entry.Entry, error) {
+			entries := make([]*entry.Entry, len(open))
+			for i := range open {
+				var err error
+				if entries[i], err = b.recorder.seal(open[i].Attempt, b.engine); err != nil {
+					return nil, err
+				}
+			}
+			return entries, nil
+		},
+		func(entries []*entry.Entry) error { return b.register(ctx, entries, cases) })
+}
+
+// register registers entries. A refusal of the ledger ends the recording of the request. An id
+// that is taken is the same cases again, since ids derive from the content.
+func (b *Batch) register(ctx context.Context, entries []*entry.Entry, cases uint64) error {
+	if b.refused() {
+		return nil
+	}
+	var made, known uint64
 	for len(entries) > 0 {
 		answer, err := b.recorder.Submit(ctx, entries...)
 		if refusal, refused := errors.AsType[*entry.Refusal](err); refused { // nothing can be taken now
@@ -170,24 +193,48 @@ func (b *Batch) flush(ctx context.Context) error {
 		}
 		for _, at := range answer.Registered {
 			if at.Duplicate {
-				b.said.Known++
+				known++
 			} else {
-				b.said.Entries++
+				made++
 			}
 		}
 		entries = entries[len(answer.Registered):]
 		switch {
 		case answer.Refused == nil:
 		case answer.Refused.Problem == entry.IDConflict:
-			b.said.Known++
+			known++
 			entries = entries[1:]
 		default:
-			b.said.Reason, b.said.Detail = api.Refused, answer.Refused.Error()
-			return nil
+			b.end(api.Refused, answer.Refused.Error())
+			entries, cases = nil, 0
 		}
 	}
-	b.said.Cases += cases
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.said.Cases, b.said.Entries, b.said.Known = b.said.Cases+cases, b.said.Entries+made, b.said.Known+known
 	return nil
+}
+
+// ended reports whether no more cases are recorded.
+func (b *Batch) ended() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.said.Reason != ""
+}
+
+// refused reports whether the ledger refused an entry.
+func (b *Batch) refused() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.said.Reason == api.Refused
+}
+
+// end notes why no more cases are recorded. A refusal of the ledger takes the place of the quota:
+// it says that cases before the quota are missing.
+func (b *Batch) end(reason, detail string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.said.Reason, b.said.Detail = reason, detail
 }
 
 // seal makes the entry. Its id is made of its content.
@@ -198,18 +245,17 @@ func (r *Recorder) seal(a *entry.Attempt, engine entry.Principal) (*entry.Entry,
 		return nil, err
 	}
 	a.Header = entry.Header{V: 1, JTI: uuid.NewHash(sha256.New(), uuid.Nil, content, version).String(), Iss: engine, Aud: r.Origin, Iat: r.Now().Unix(), Wid: Workflow}
-	e, err := entry.New(a)
+	e, err := entry.Adopt(a)
 	if err == nil {
 		err = r.Sign(e)
 	}
 	return e, err
 }
 
-// End registers the rest, and returns what is recorded.
+// End registers the rest, and returns what is recorded. Call End for each batch that takes cases.
 func (b *Batch) End(ctx context.Context) (api.Recorded, error) {
-	var err error
-	if len(b.open) > 0 {
-		err = b.flush(ctx)
-	}
+	err := errors.Join(b.flush(ctx), b.queue.Wait())
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	return b.said, err
 }

@@ -11,7 +11,10 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"runtime"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -103,11 +106,9 @@ func (s *Server) postRecovery(asked *request) error {
 			return nil, err
 		}
 		batch := s.recording(asked)
-		if err := batch.Add(ctx, done, r.Digest); err != nil {
-			return nil, err
-		}
+		failed := batch.Add(ctx, done, r.Digest)
 		recorded, err := batch.End(ctx)
-		return api.Recovery{Rules: r.Rules, Trace: done.Encoded, Recorded: recorded}, err
+		return api.Recovery{Rules: r.Rules, Trace: done.Encoded, Recorded: recorded}, errors.Join(failed, err)
 	})(asked)
 }
 
@@ -183,6 +184,7 @@ func (s *Server) postRecoveries(asked *request) error {
 	if err := b.control.EnableFullDuplex(); err != nil && !errors.Is(err, http.ErrNotSupported) { // HTTP/2 is always full-duplex
 		return err
 	}
+	defer b.attempts.End(c.Request().Context()) //nolint:errcheck // for a batch that fails otherwise
 	return b.run()
 }
 
@@ -198,8 +200,17 @@ type recoveryBatch struct {
 	tree     *merkle.Frontier
 	seen     map[[16]byte]uint64 // the line of each case
 	lines    uint64
+	waiting  []recoveryLine // that are not decided yet
 	size     int64
 	end      api.RecoveryEnd
+}
+
+// recoveryLine is a line of a batch, and what was decided about it.
+type recoveryLine struct {
+	number uint64
+	text   []byte
+	done   *engine.Result
+	err    error
 }
 
 // flushAt is the largest part of an answer, in bytes, that waits while more of the request is
@@ -210,6 +221,11 @@ const flushAt = 32 << 10
 func (b *recoveryBatch) run() error {
 	for {
 		line, err := b.next()
+		if err != nil {
+			if err := b.decide(); err != nil {
+				return err
+			}
+		}
 		switch {
 		case errors.Is(err, io.EOF) && b.lines == 0:
 			return entry.Refuse(entry.Malformed, "", "a batch without lines")
@@ -220,17 +236,44 @@ func (b *recoveryBatch) run() error {
 		case err != nil:
 			return b.interrupt(err)
 		}
-		if err := b.answer(line); err != nil {
-			return err
+		if line != nil {
+			b.waiting = append(b.waiting, recoveryLine{number: b.lines, text: bytes.Clone(line)})
 		}
 	}
 }
 
-// next reads a line. It refuses a line over the limit, and returns nil for it.
+// decide decides the cases of the lines that arrived together, on all processors, and answers them
+// in order.
+func (b *recoveryBatch) decide() error {
+	lines := b.waiting
+	b.waiting = nil
+	var group sync.WaitGroup
+	var next atomic.Int64
+	for range min(len(lines), runtime.GOMAXPROCS(0)) {
+		group.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(lines)); i = next.Add(1) - 1 {
+				lines[i].done, lines[i].err = b.rules.line(b.c.Request().Context(), lines[i].text)
+			}
+		})
+	}
+	group.Wait()
+	for i := range lines {
+		if err := b.answer(&lines[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next reads a line. It refuses a line over the limit, and returns nil for it. Before next waits
+// for the client, all lines that arrived are answered.
 func (b *recoveryBatch) next() ([]byte, error) {
 	arrived, err := b.in.Peek(b.in.Buffered())
-	if err != nil || b.out.Len() >= flushAt || bytes.IndexByte(arrived, '\n') < 0 {
-		if err := b.flush(); err != nil {
+	if err != nil || bytes.IndexByte(arrived, '\n') < 0 {
+		if err := errors.Join(b.decide(), b.flush()); err != nil {
+			return nil, err
+		}
+		if err := b.control.SetReadDeadline(time.Now().Add(b.server.cfg.ReadTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return nil, err
 		}
 	}
@@ -238,9 +281,6 @@ func (b *recoveryBatch) next() ([]byte, error) {
 	case <-b.server.draining:
 		return nil, errDraining
 	default:
-	}
-	if err := b.control.SetReadDeadline(time.Now().Add(b.server.cfg.ReadTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return nil, err
 	}
 	line, err := b.in.ReadSlice('\n')
 	b.size += int64(len(line))
@@ -258,7 +298,10 @@ func (b *recoveryBatch) next() ([]byte, error) {
 	b.lines++
 	line = bytes.TrimRight(line, "\r\n")
 	if tooLong || len(line) > api.MaxCase {
-		return nil, b.refuse(entry.Refuse(entry.TooLarge, "", "the line has more than %d bytes", api.MaxCase))
+		if err := b.decide(); err != nil {
+			return nil, err
+		}
+		return nil, b.refuse(b.lines, entry.Refuse(entry.TooLarge, "", "the line has more than %d bytes", api.MaxCase))
 	}
 	return line, nil
 }
@@ -268,20 +311,17 @@ var (
 	errBatchFull = errors.New("server: the batch is over its limit")
 )
 
-// answer decides the case of a line. A nil line was refused already.
-func (b *recoveryBatch) answer(line []byte) error {
-	if line == nil {
-		return nil
-	}
-	done, err := b.rules.line(b.c.Request().Context(), line)
+// answer answers a line that was decided.
+func (b *recoveryBatch) answer(line *recoveryLine) error {
+	done, err := line.done, line.err
 	if err != nil {
-		return b.refuse(err)
+		return b.refuse(line.number, err)
 	}
 	id := sha256.Sum256([]byte(done.ID))
 	if first, twice := b.seen[[16]byte(id[:16])]; twice {
-		return b.refuse(entry.Refuse(entry.IDConflict, "/id", "case %q already stands in line %d", done.ID, first).WithRemedy("give each case its own id"))
+		return b.refuse(line.number, entry.Refuse(entry.IDConflict, "/id", "case %q already stands in line %d", done.ID, first).WithRemedy("give each case its own id"))
 	}
-	b.seen[[16]byte(id[:16])] = b.lines
+	b.seen[[16]byte(id[:16])] = line.number
 	if err := b.tree.Append(done.Leaf, func(uint, uint64, merkle.Hash) {}); err != nil {
 		return err
 	}
@@ -297,23 +337,26 @@ func (b *recoveryBatch) answer(line []byte) error {
 	default:
 		b.end.NoFailure++
 	}
-	return b.write(&api.RecoveryLine{Line: b.lines, Trace: done.Encoded})
+	if err := b.write(&api.RecoveryLine{Line: line.number, Trace: done.Encoded}); err != nil || b.out.Len() < flushAt {
+		return err
+	}
+	return b.flush()
 }
 
 // refuse answers a line with the problem of a refusal. Any other error ends the batch.
-func (b *recoveryBatch) refuse(err error) error {
+func (b *recoveryBatch) refuse(line uint64, err error) error {
 	if _, ok := errors.AsType[*entry.Refusal](err); !ok {
 		return err
 	}
-	return b.tell(asFailure(err))
+	return b.tell(line, asFailure(err))
 }
 
 // tell answers a line with a problem.
-func (b *recoveryBatch) tell(f *failure) error {
+func (b *recoveryBatch) tell(line uint64, f *failure) error {
 	b.end.Refused++
 	b.server.occurred(b.c, f)
 	b.c.Response().Header().Del(echo.HeaderRetryAfter) // the line says it
-	return b.write(&api.RecoveryLine{Line: b.lines, Problem: f.Problem})
+	return b.write(&api.RecoveryLine{Line: line, Problem: f.Problem})
 }
 
 // interrupt ends a batch before the end of the request, and says why.
@@ -323,7 +366,7 @@ func (b *recoveryBatch) interrupt(err error) error {
 	case errors.Is(err, errBatchFull):
 		b.end.Partial = "too-large"
 		b.lines++
-		if err := b.refuse(entry.Refuse(entry.TooLarge, "", "more than %d lines or %d bytes in a batch", api.MaxRecoveryLines, api.MaxRecoveryBytes).
+		if err := b.refuse(b.lines, entry.Refuse(entry.TooLarge, "", "more than %d lines or %d bytes in a batch", api.MaxRecoveryLines, api.MaxRecoveryBytes).
 			WithRemedy("send the rest, from this line on, as a further batch")); err != nil {
 			return err
 		}
@@ -334,7 +377,7 @@ func (b *recoveryBatch) interrupt(err error) error {
 			return fmt.Errorf("server: read batch: %w", err)
 		}
 		b.lines++
-		_ = errors.Join(b.tell(broken), b.finish()) // the connection may be gone; the server's log has the problem
+		_ = errors.Join(b.tell(b.lines, broken), b.finish()) // the connection may be gone; the server's log has the problem
 		return nil
 	}
 	return b.finish()

@@ -104,6 +104,8 @@ ledger/durable ← ledger
 ledger/entry ← ledger/disk ← ledger/anchor ← ledger
 ledger/entry ← ledger/fair ← ledger
 ledger/entry ← ledger/wallclock ← ledger
+ledger/inorder ← coord/recovery/record
+ledger/inorder ← api/attempts
 ledger/disk ← ledger/engine ← ledger/dedup ← ledger
 ledger/bloom ← ledger/dedup
 ledger/engine ← ledger/tags ← ledger

@@ -209,6 +209,15 @@ func DecodeLeaf(leaf []byte) (e *Entry, registeredAt int64, err error) {
 // New returns the unsigned entry of a body. The payload is the RFC 8785 form of body. Sig and KeyID
 // are empty until [Entry.Seal].
 func New(body Body) (*Entry, error) {
+	payload, err := canonical(body)
+	if err != nil {
+		return nil, err
+	}
+	return NewRaw(body.Kind(), payload)
+}
+
+// canonical returns the RFC 8785 form of a body.
+func canonical(body Body) (jsontext.Value, error) {
 	payload, err := json.Marshal(body)
 	if err == nil {
 		err = (*jsontext.Value)(&payload).Canonicalize()
@@ -216,7 +225,23 @@ func New(body Body) (*Entry, error) {
 	if err != nil {
 		return nil, asRefusal(wholePayload, err)
 	}
-	return NewRaw(body.Kind(), payload)
+	return payload, nil
+}
+
+// Adopt does what [New] does with an attempt that the caller hands over for good: the entry keeps
+// the body, where New reads the body again from the payload. An engine makes thousands of attempts
+// a second.
+func Adopt(body *Attempt) (*Entry, error) {
+	payload, err := canonical(body)
+	if err != nil {
+		return nil, err
+	}
+	e, err := unread(KindAttempt, payload)
+	if err != nil {
+		return nil, err
+	}
+	e.Body, e.Header = body, &body.Header
+	return e, e.check()
 }
 
 // NewRaw returns the unsigned entry of payload bytes in any spelling. The bytes are checked as
@@ -225,14 +250,23 @@ func NewRaw(kind Kind, payload []byte) (*Entry, error) {
 	if _, err := parsePayloadType(kind.PayloadType()); err != nil {
 		return nil, err
 	}
+	e, err := unread(kind, payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.decodePayload(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// unread returns the unsigned entry of a payload, without header and body.
+func unread(kind Kind, payload []byte) (*Entry, error) {
 	head := paeHead(kind, len(payload))
 	e := &Entry{Kind: kind, pae: append(head, payload...)}
 	e.payload = e.pae[len(head):]
 	if size := sealedSize(kind, len(payload)); size > MaxEnvelope {
 		return nil, tooLarge(size)
-	}
-	if err := e.decodePayload(); err != nil {
-		return nil, err
 	}
 	return e, nil
 }
@@ -273,6 +307,11 @@ func (e *Entry) decodePayload() error {
 	if err := e.readPayload(); err != nil {
 		return err
 	}
+	return e.check()
+}
+
+// check checks the payload beyond its types, the header and the body.
+func (e *Entry) check() error {
 	r := kinds[e.Kind]
 	if err := scan(e.payload, r); err != nil {
 		return err

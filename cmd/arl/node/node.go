@@ -65,6 +65,7 @@ type Node struct {
 	began atomic.Int64 // the term whose leases have begun
 
 	reserve                   uint64          // as in Options
+	serves                    bool            // others submit entries, too; else one program does, which opened the ledger in place
 	signer                    *keys.Signer    // the coordinator's; nil if no coordinator decides
 	machine                   *trust.Store    // as in Options
 	passphrase, newPassphrase keys.Passphrase // as in Options
@@ -164,7 +165,7 @@ func (o *Options) rebuilding(began time.Time) (tell func(done, total uint64), en
 
 // Prepare opens a data directory without its log.
 func Prepare(o Options) (*Node, error) {
-	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase, keyUsed: o.KeyUsed}
+	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve, serves: o.Serves, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase, keyUsed: o.KeyUsed}
 	if err := n.findAnchor(); err != nil {
 		return nil, err
 	}

@@ -30,18 +30,20 @@ func TestTuneRuntime(t *testing.T) {
 	collect, processors := gcPercent(), runtime.GOMAXPROCS(0)
 	for _, c := range []struct {
 		desc, gogc, gomaxprocs string
+		inPlace                bool
 		collect                uint64
 		processors             int
 	}{
-		{"nothing is set", "", "", 25, processors + 2},
-		{"GOGC is set", "80", "", collect, processors + 2},
-		{"GOMAXPROCS is set", "", "3", 25, processors},
-		{"both are set", "80", "3", collect, processors},
+		{"nothing is set", "", "", false, 25, processors + 2},
+		{"GOGC is set", "80", "", false, collect, processors + 2},
+		{"GOMAXPROCS is set", "", "3", false, 25, processors},
+		{"both are set", "80", "3", false, collect, processors},
+		{"opened in place", "", "", true, collect, processors + 2},
 	} {
 		t.Run(c.desc, func(t *testing.T) {
 			t.Setenv("GOGC", c.gogc)
 			t.Setenv("GOMAXPROCS", c.gomaxprocs)
-			restore := tuneRuntime()
+			restore := tuneRuntime(!c.inPlace)
 			if gc, procs := gcPercent(), runtime.GOMAXPROCS(0); gc != c.collect || procs != c.processors {
 				t.Errorf("collection at %d %%, %d processors, want %d and %d", gc, procs, c.collect, c.processors)
 			}

@@ -77,9 +77,9 @@ func (r *Run) Do(ctx context.Context) (Report, error) {
 	}
 	x := execution{Run: r}
 	if err := x.begin(ctx); err != nil {
-		return Report{}, err
+		return Report{}, errors.Join(err, x.flush(ctx))
 	}
-	err := x.cases(ctx)
+	err := errors.Join(x.cases(ctx), x.flush(ctx))
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -295,36 +295,42 @@ func (x *execution) take(ctx context.Context, done *Result) error {
 	return x.record(ctx, done)
 }
 
+// flush waits until what the recorder took stands in the ledger.
+func (x *execution) flush(ctx context.Context) error {
+	if x.Recorder == nil {
+		return nil
+	}
+	return x.Recorder.Flush(context.WithoutCancel(ctx))
+}
+
 // finish writes the report, and closes the run in the ledger if it is whole.
 func (x *execution) finish(ctx context.Context) (Report, error) {
-	if x.Dir != nil && x.recorded {
-		var err error
-		if x.subject.RecordDigest, err = x.Dir.recordDigest(); err != nil {
-			return Report{}, err
-		}
-	}
-	report, err := x.tally.Report(x.subject)
-	if err != nil {
-		return report, err
-	}
-	text, err := report.Encode()
-	if err != nil {
-		return report, err
-	}
-	if x.Dir != nil {
-		if err := x.Dir.finish(&report, text); err != nil {
-			return report, err
-		}
-	}
-	if x.Recorder == nil {
-		return report, nil
-	}
-	if err := x.Recorder.Flush(ctx); err != nil || report.Partial != "" {
+	report, text, err := x.report()
+	if err != nil || x.Recorder == nil || report.Partial != "" {
 		return report, err
 	}
 	end := x.entry("close")
 	end.RunRoot, end.ReportDigest, end.Recommendation = rootText(report.RunRoot), entry.DigestOf(text), string(report.Recommendation)
 	return report, x.Recorder.End(ctx, end)
+}
+
+// report makes the report, and writes it into the directory of the run.
+func (x *execution) report() (Report, []byte, error) {
+	if x.Dir != nil && x.recorded {
+		var err error
+		if x.subject.RecordDigest, err = x.Dir.recordDigest(); err != nil {
+			return Report{}, nil, err
+		}
+	}
+	report, err := x.tally.Report(x.subject)
+	if err != nil {
+		return report, nil, err
+	}
+	text, err := report.Encode()
+	if err == nil && x.Dir != nil {
+		err = x.Dir.finish(&report, text)
+	}
+	return report, text, err
 }
 
 // entry is the body of an entry about the run as a whole.

@@ -18,6 +18,7 @@ import (
 
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/inorder"
 	"recoveryledger/verify"
 )
 
@@ -38,7 +39,7 @@ type Recorder struct {
 	Ledger Ledger
 	// Root is the pinned root of the ledger.
 	Root verify.Root
-	// Sign signs entries in the name of Issuer, an engine.
+	// Sign signs entries in the name of Issuer, an engine. It is called concurrently.
 	Sign   func(*entry.Entry) error
 	Issuer entry.Principal
 	// Run is the id of the run.
@@ -47,10 +48,11 @@ type Recorder struct {
 	known   map[string]entry.Digest // for a resumed run: its entries in the log, by id
 	cases   map[string]entry.Digest // and the traces of its cases there
 	shadows map[string]entry.Digest // and the cases that a candidate decided beside, without traces
-	pending []*entry.Entry
-	open    []entry.Joint    // that further cases may join
-	opened  map[together]int // where they stand in open
-	ended   bool             // the run is closed
+	open    []entry.Joint           // that further cases may join
+	opened  map[together]int        // where they stand in open
+	waiting int                     // cases in open
+	ended   bool                    // the run is closed
+	queue   inorder.Queue[[]*entry.Entry]
 }
 
 // together is what cases of one entry have in common.
@@ -86,7 +88,9 @@ func (r *Recorder) Resume(ctx context.Context) error {
 			}
 			continue
 		}
-		r.known[e.Header.JTI] = contentOf(e.Body)
+		if about, ok := e.Body.(*entry.Run); ok {
+			r.known[e.Header.JTI] = contentOf(about)
+		}
 	}
 	return nil
 }
@@ -98,20 +102,19 @@ func (r *Recorder) Ended() bool { return r.ended }
 func (r *Recorder) workflow() entry.WorkflowID { return entry.WorkflowID("run/" + r.Run) }
 
 // contentOf returns the content that must be equal when an entry is made again.
-func contentOf(body entry.Body) entry.Digest {
-	if b, ok := body.(*entry.Run); ok {
-		return b.ConfigDigest + b.ScenarioDigest + b.RunRoot + b.ReportDigest
-	}
-	return ""
+func contentOf(b *entry.Run) entry.Digest {
+	return b.ConfigDigest + b.ScenarioDigest + b.RunRoot + b.ReportDigest
 }
 
 // Begin implements [engine.Recorder].
 func (r *Recorder) Begin(ctx context.Context, open *entry.Run) error {
 	open.Header = r.header(r.idOf("open"))
-	return errors.Join(r.add(ctx, open), r.Flush(ctx))
+	return r.whole(ctx, open)
 }
 
 // Attempt implements [engine.Recorder]. Cases of one agent share an entry, up to the size of one.
+// The entries are made and registered while further cases come, so that the error may be that of an
+// earlier case.
 func (r *Recorder) Attempt(ctx context.Context, a *entry.Attempt) error {
 	cases := r.cases
 	if a.Arm == entry.ArmShadow {
@@ -126,37 +129,67 @@ func (r *Recorder) Attempt(ctx context.Context, a *entry.Attempt) error {
 	if r.opened == nil {
 		r.opened = map[together]int{}
 	}
+	r.waiting++
 	of := together{a.Agent, a.Policy, a.Arm}
-	if at, ok := r.opened[of]; ok && r.open[at].Join(a) {
+	if at, ok := r.opened[of]; !ok || !r.open[at].Join(a) {
+		r.opened[of] = len(r.open)
+		r.open = append(r.open, entry.Joint{Attempt: a})
+	}
+	if r.waiting < casesMax && len(r.open) < batchMax {
 		return nil
 	}
-	r.opened[of] = len(r.open)
-	if r.open = append(r.open, entry.Joint{Attempt: a}); len(r.open)+len(r.pending) < batchMax {
-		return nil
-	}
-	return r.Flush(ctx)
+	return r.settle(ctx)
 }
 
-// settle makes entries of the cases that came together.
+// Bounds of what is registered at a time, in cases and in entries. A commit costs as much as some
+// ten cases, so that more cases would save little.
+const (
+	casesMax = 1024
+	batchMax = 512
+)
+
+// settle has entries made of the cases that came together, and registered. The end of ctx does not
+// end it: what was decided is in the log, or the run says that it failed.
 func (r *Recorder) settle(ctx context.Context) error {
+	if len(r.open) == 0 {
+		return nil
+	}
 	open := r.open
-	r.open, r.opened = nil, nil
+	r.open, r.opened, r.waiting = nil, nil, 0
+	ctx = context.WithoutCancel(ctx)
+	return r.queue.Put(
+		func() ([]*entry.Entry, error) { return r.sealed(open) },
+		func(entries []*entry.Entry) error { return r.Ledger.Register(ctx, entries) })
+}
+
+// sealed makes the entries of cases.
+func (r *Recorder) sealed(open []entry.Joint) (entries []*entry.Entry, err error) {
 	for _, a := range open {
 		a.Header = r.header(entry.AttemptJTI(a.Run, a.Case))
 		if a.Arm == entry.ArmShadow {
 			a.JTI = r.idOf("shadow|" + a.Case)
 		}
-		if err := r.add(ctx, a.Attempt); err != nil {
-			return err
+		e, err := entry.Adopt(a.Attempt)
+		if err == nil {
+			err = r.Sign(e)
 		}
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, e)
 	}
-	return nil
+	return entries, nil
+}
+
+// Flush implements [engine.Recorder].
+func (r *Recorder) Flush(ctx context.Context) error {
+	return errors.Join(r.settle(ctx), r.queue.Wait())
 }
 
 // End implements [engine.Recorder].
 func (r *Recorder) End(ctx context.Context, closed *entry.Run) error {
 	closed.Header = r.header(r.idOf("close"))
-	err := errors.Join(r.settle(ctx), r.add(ctx, closed), r.Flush(ctx))
+	err := errors.Join(r.Flush(ctx), r.whole(ctx, closed))
 	r.ended = err == nil
 	return err
 }
@@ -172,17 +205,14 @@ func (r *Recorder) idOf(act string) string {
 	return uuid.NewHash(sha256.New(), uuid.Nil, []byte(string(r.workflow())+"|"+act), version).String()
 }
 
-// batchMax is how many entries are registered at a time.
-const batchMax = 512
-
-// add signs an entry that the log does not have, and registers it with others.
-func (r *Recorder) add(ctx context.Context, body entry.Body) error {
+// whole registers an entry about the run as a whole, unless the log has it.
+func (r *Recorder) whole(ctx context.Context, body *entry.Run) error {
 	e, err := entry.New(body)
 	if err != nil {
 		return err
 	}
 	if content, there := r.known[e.Header.JTI]; there {
-		if content != contentOf(e.Body) {
+		if content != contentOf(body) {
 			return fmt.Errorf("%w: %s of %s: the run cannot continue", ErrOther, e.Kind, r.workflow())
 		}
 		return nil
@@ -190,22 +220,5 @@ func (r *Recorder) add(ctx context.Context, body entry.Body) error {
 	if err := r.Sign(e); err != nil {
 		return err
 	}
-	if r.pending = append(r.pending, e); len(r.pending) < batchMax {
-		return nil
-	}
-	return r.register(ctx)
-}
-
-// Flush implements [engine.Recorder].
-func (r *Recorder) Flush(ctx context.Context) error {
-	return errors.Join(r.settle(ctx), r.register(ctx))
-}
-
-func (r *Recorder) register(ctx context.Context) error {
-	if len(r.pending) == 0 {
-		return nil
-	}
-	err := r.Ledger.Register(ctx, r.pending)
-	r.pending = r.pending[:0]
-	return err
+	return r.Ledger.Register(ctx, []*entry.Entry{e})
 }

@@ -27,21 +27,21 @@ import (
 
 // site is a ledger in a directory, with real keys, and the machine that it lies on.
 type site struct {
-	t       *testing.T
+	t       testing.TB
 	machine *access.Machine
 	data    string
 	root    verify.Root
 }
 
-func newSite(t *testing.T) *site {
-	t.Helper()
-	home := t.TempDir()
-	s := &site{t: t, data: filepath.Join(t.TempDir(), "data"), machine: &access.Machine{
-		Trust: &trust.Store{Home: func() (string, error) { return home, nil }}, Fatal: func(err error) { t.Error(err) }}}
+func newSite(tb testing.TB) *site {
+	tb.Helper()
+	home := tb.TempDir()
+	s := &site{t: tb, data: filepath.Join(tb.TempDir(), "data"), machine: &access.Machine{
+		Trust: &trust.Store{Home: func() (string, error) { return home, nil }}, Fatal: func(err error) { tb.Error(err) }}}
 	n, err := node.Open(node.Options{Dir: s.data, Create: true, Decides: true, Machine: s.machine.Trust, Fatal: s.machine.Fatal})
 	s.must(err)
 	p := new(trust.Profile)
-	_, err = n.Run(t.Context(), false, func(ctx context.Context) error {
+	_, err = n.Run(tb.Context(), false, func(ctx context.Context) error {
 		return n.Introduce(ctx, p, func() (*entry.Policy, error) { return coord.Genesis(""), nil })
 	})
 	s.must(err)
