@@ -64,6 +64,7 @@ func cases() []struct {
 		{"memory", memory},
 		{"open-1m", openMillion},
 		{"authorize", authorizeHundred},
+		{"notify", signalToNotification},
 		{"snapshots", backgroundSnapshots},
 		{"flood", falseSignals},
 		{"proof-10m", proofTenMillion},
