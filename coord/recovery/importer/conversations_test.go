@@ -87,7 +87,7 @@ func TestImportAnthropic(t *testing.T) {
 	cases := importText(t, Anthropic, anthropicSample)
 	checkSummary(t, cases, `a1 | anthropic/m-1 | anthropic/file/a1 | anthropic | ok
 0 | anthropic/m-1 | get_reservation | none | <> | ok
-1 | anthropic/m-1 | get_user | none | <0~> | failed | unknown | none | safe
+1 | anthropic/m-1 | get_user | none | <0~> | failed | output.bad_arguments | none | safe
 2 | anthropic/m-1 | web_search | undeclared | <1~> | failed | capacity.rate_limited | unknown | unknown | checkpoint
 3 | anthropic/m-1 | cancel_reservation | irrevocable | <0 2~> | not_observed`,
 		`a2 | anthropic/file | anthropic/file/a2 | anthropic | failed`)
@@ -108,7 +108,7 @@ func TestImportGroupChat(t *testing.T) {
 3 | group-chat/Coder |  | none | <2~> | ok
 4 | group-chat/Computer_terminal | execute_code | undeclared | <3~> | ok`,
 		`run-2 | group-chat/file | group-chat/file/run-2 | group-chat | not_observed
-0 | group-chat/clerk | book_room | undeclared | <> | failed | unknown | unknown | unknown
+0 | group-chat/clerk | book_room | undeclared | <> | failed | output.bad_arguments | unknown | unknown
 1 | group-chat/clerk |  | none | <0~> | ok`)
 	if v := cases[0].Verdict; v.String() != "verify.gate_failed" {
 		t.Errorf("verdict %s", v)

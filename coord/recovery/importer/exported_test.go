@@ -49,7 +49,9 @@ func TestTraceOfTheAISDK(t *testing.T) {
 // then seems to be later.
 func TestBeginningsAreCut(t *testing.T) {
 	kind := attributesText("gen_ai.operation.name", "chat", "gen_ai.request.model", "m")
-	cut := func(text string) string { return strings.Replace(text, `endTimeUnixNano": "10000000`, `endTimeUnixNano": "10300000`, 1) } // the end of span 2
+	cut := func(text string) string {
+		return strings.Replace(text, `endTimeUnixNano": "10000000`, `endTimeUnixNano": "10300000`, 1)
+	} // the end of span 2
 	for name, c := range map[string]struct{ text, want string }{
 		"cut":            {batchText("s", cut(spanText("2", "1", 5, 10, kind)), spanText("3", "1", 10, 20, kind)), "0000000000000002~"},
 		"side by side":   {batchText("s", cut(spanText("2", "1", 5, 10, kind)), spanText("3", "1", 9, 20, kind)), ""},

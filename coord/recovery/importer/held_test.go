@@ -21,7 +21,8 @@ var heldSets = []struct {
 	name    string
 	learned bool
 }{{"agentbench", true}, {"agentdojo", true}, {"bfcl", true}, {"mcp_servers", true}, {"others", true}, {"programs", true}, {"services", true},
-	{"tau2_telecom", true}, {"tau_bench_retail", true}, {"toolsandbox", true}, {"tooltalk", true}, {"api_bank", false}, {"documented", false}, {"issues", false}}
+	{"tau2_telecom", true}, {"tau_bench_retail", true}, {"toolsandbox", true}, {"tooltalk", true}, {"api_bank", true}, {"documented", true}, {"issues", true},
+	{"swe_agent_tools", true}, {"travelplanner", true}, {"workbench", true}, {"acebench", false}, {"mcp_tools", false}, {"webarena", false}}
 
 // heldMessage is a message with its label.
 type heldMessage struct {

@@ -51,8 +51,12 @@ type phrase struct {
 	Words string   `json:"words"`
 	Label string   `json:"label"`
 	From  []string `json:"from"` // the data from which it was learned; nil: none that is left out
-	label Label
-	parts []string
+	Weak  bool     `json:"weak"` // the phrase refines no other step
+
+	family string // the words of the table, before alternatives were written out
+	label  Label
+	parts  []string
+	grams  []uint16 // of the parts
 }
 
 // causeTables are the tables as the classifier asks them.
@@ -62,6 +66,7 @@ type causeTables struct {
 	harness                               map[string]bool // codes of the data sets themselves
 	messages                              []message
 	phrases                               []phrase
+	same                                  [][2]string // words that are replaced before phrases are looked for, in this order
 }
 
 // causes returns the tables, which are read once.
@@ -80,6 +85,7 @@ func readCauses(text []byte) (*causeTables, error) {
 		Version    int64              `json:"version"`
 		Errno      byLabel            `json:"errno"`
 		Exit       map[string][]int64 `json:"exit"`
+		Same       [][2]string        `json:"same"`
 		Phrase     []phrase           `json:"phrase"`
 		Provider   byLabel            `json:"provider"`
 		ErrorType  byLabel            `json:"error_type"`
@@ -94,7 +100,7 @@ func readCauses(text []byte) (*causeTables, error) {
 		return nil, wrong
 	}
 	t := &causeTables{version: doc.Version, codes: rows{}, exceptions: rows{}, grpc: rows{}, status: rows{}, exit: rows{}, harness: map[string]bool{},
-		messages: doc.Message, phrases: doc.Phrase}
+		messages: doc.Message, same: doc.Same}
 	for _, codes := range doc.Harness {
 		for _, code := range codes {
 			t.harness[code] = true
@@ -131,15 +137,42 @@ func readCauses(text []byte) (*causeTables, error) {
 			}
 		}
 	}
-	for i := range t.phrases {
-		p := &t.phrases[i]
-		p.label, p.parts = labelOf(p.Label), strings.Split(p.Words, "*")
+	for _, family := range doc.Phrase {
+		for _, words := range alternatives(family.Words) {
+			p := family
+			p.family, p.Words, p.label, p.parts = family.Words, words, labelOf(family.Label), strings.Split(t.sameWords(words), "*")
+			p.grams = gramsOf(p.parts)
+			t.phrases = append(t.phrases, p)
+		}
 	}
 	for i := range t.messages {
 		m := &t.messages[i]
 		m.label, m.parts = labelOf(m.Label), strings.Split(m.Shape, "*")
 	}
 	return t, nil
+}
+
+// alternatives writes a family of phrases out: {a|b} stands for a in one phrase, and for b in the
+// next.
+func alternatives(words string) []string {
+	before, rest, open := strings.Cut(words, "{")
+	choice, after, closed := strings.Cut(rest, "}")
+	if !open || !closed {
+		return []string{words}
+	}
+	var all []string
+	for one := range strings.SplitSeq(choice, "|") {
+		all = append(all, alternatives(before+one+after)...)
+	}
+	return all
+}
+
+// sameWords replaces words of a text in small letters by others that say the same.
+func (t *causeTables) sameWords(text string) string {
+	for _, pair := range t.same {
+		text = strings.ReplaceAll(text, pair[0], pair[1])
+	}
+	return text
 }
 
 // labelOf reads class.code.

@@ -127,11 +127,11 @@ func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.
 	message, shape, e.Refused = t.message(raw.Text, leaving)
 	own, ownCause, refused := patternIn(raw.Text, patterns)
 	form, formCause := t.formIn(raw.Text)
-	words, wordCause := t.phraseIn(raw.Text, leaving)
+	words := t.phraseIn(raw.Text, leaving)
 	code := t.named(raw.ProviderCode)
 	if leaving == "aider_swe_bench" && t.harness[raw.ProviderCode] {
 		code = UnknownLabel()
-		words, wordCause = t.phraseIn(raw.ProviderCode+" "+raw.Text, leaving)
+		words = t.phraseIn(raw.ProviderCode+" "+raw.Text, leaving)
 	}
 	steps := []struct {
 		by, cause string
@@ -139,7 +139,7 @@ func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.
 	}{
 		{"code", "code " + raw.ProviderCode, code}, {"grpc", "gRPC code " + raw.GRPCCode, t.grpc.of(raw.GRPCCode)},
 		{"status", "HTTP status " + strconv.Itoa(raw.HTTPStatus), byStatus(raw.HTTPStatus)},
-		{byPattern, ownCause, own}, {"message", "message " + strconv.Quote(shape), message}, {"form", formCause, form}, {"phrase", wordCause, words},
+		{byPattern, ownCause, own}, {"message", "message " + strconv.Quote(shape), message}, {"form", formCause, form}, {"phrase", words.cause, words.label},
 	}
 	for _, s := range steps {
 		if s.label != UnknownLabel() {
@@ -148,17 +148,33 @@ func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.
 		}
 	}
 	e.Refused = e.Refused || refused && e.By == byPattern
-	if e.By == "status" && refines(raw.HTTPStatus, words) && (wordCause != bareInvalid || !repeatsStatus(raw.Text)) {
-		e.Label, e.By, e.Cause = words, "phrase", e.Cause+" and "+wordCause
+	if refinesStatus(&e, raw, words) || refinesException(&e, raw, words) {
+		e.Label, e.By, e.Cause = words.label, "phrase", e.Cause+" and "+words.cause
 	}
 	e.Change = changes[e.By]
 	return e
 }
 
-// refines says whether words refine a status. Servers answer 400 and 422 to a request that is wrong
-// in itself, and to arguments that fit nothing: words alone distinguish the two.
-func refines(status int, words Label) bool {
-	return (status == 400 || status == 422) && words == Label{"output", "bad_arguments"}
+// refinesStatus says whether words refine a status. Servers answer 400 and 422 to a request that is
+// wrong in itself, and to arguments that fit nothing: words alone distinguish the two.
+func refinesStatus(e *Explanation, raw RawError, words found) bool {
+	return e.By == "status" && (raw.HTTPStatus == 400 || raw.HTTPStatus == 422) && words.label == Label{"output", "bad_arguments"} &&
+		(words.cause != bareInvalid || !repeatsStatus(raw.Text))
+}
+
+// refinesException says whether words refine the name of an exception. Tools in Python raise
+// ValueError and PermissionError for anything that they refuse: words tell what the state of the
+// world refuses, and what the rights of the caller.
+func refinesException(e *Explanation, raw RawError, words found) bool {
+	if e.By != "form" && e.By != "code" || words.weak || words.label.Class != "tool" && words.label.Class != "access" {
+		return false
+	}
+	name := raw.ProviderCode
+	if e.By == "form" {
+		name = exceptionIn(raw.Text)
+	}
+	name = name[strings.LastIndexAny(name, ".:$")+1:]
+	return name == "ValueError" || name == "PermissionError"
 }
 
 // bareInvalid is what the phrase says that has no more than the word invalid.

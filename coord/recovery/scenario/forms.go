@@ -162,23 +162,37 @@ func failsByForm(text string) bool {
 	return exited && code != 0 || !exited && (hasTraceback(text) || missingCommandIn(text) != "")
 }
 
-// phraseIn returns the label of the first phrase of the table that a text has, but for those
-// learned from a data set.
-func (t *causeTables) phraseIn(text, leaving string) (label Label, cause string) {
-	lower := " " + strings.Join(strings.Fields(marks.Replace(plain(text))), " ") + " "
+// found is a phrase that a text has.
+type found struct {
+	label Label
+	cause string
+	weak  bool
+}
+
+// phraseIn returns the first phrase of the table that a text has, but for those learned from a data
+// set.
+func (t *causeTables) phraseIn(text, leaving string) found {
+	lower := t.words(text)
+	in := gramsIn(lower)
 	for i := range t.phrases {
-		if p := &t.phrases[i]; !p.onlyFrom(leaving) && hasParts(lower, p.parts) {
-			return p.label, "phrase " + strconv.Quote(p.Words)
+		if p := &t.phrases[i]; in.mayHave(p.grams) && !p.onlyFrom(leaving) && hasParts(lower, p.parts) {
+			return found{p.label, "phrase " + strconv.Quote(p.Words), p.Weak}
 		}
 	}
-	return UnknownLabel(), ""
+	return found{label: UnknownLabel()}
+}
+
+// words is a text as phrases look at it: in small letters, in words that say the same, with one
+// space around each.
+func (t *causeTables) words(text string) string {
+	return " " + strings.Join(strings.Fields(marks.Replace(t.sameWords(plain(text)))), " ") + " "
 }
 
 // onlyFrom reports whether a phrase was learned from a data set alone.
 func (p *phrase) onlyFrom(set string) bool { return len(p.From) == 1 && p.From[0] == set }
 
 // marks makes spaces of the marks between words.
-var marks = strings.NewReplacer(".", " ", ",", " ", "!", " ", "?", " ", ";", " ", ":", " ", "(", " ", ")", " ", `"`, " ")
+var marks = strings.NewReplacer(".", " ", ",", " ", "!", " ", "?", " ", ";", " ", ":", " ", "(", " ", ")", " ", `"`, " ", "'", " ", "`", " ", "[", " ", "]", " ")
 
 // plain is a text in small letters, with spaces for what else separates words.
 func plain(text string) string {

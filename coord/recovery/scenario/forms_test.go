@@ -93,9 +93,10 @@ func TestStructuredCodes(t *testing.T) {
 }
 
 // Every phrase is a row of the taxonomy, in the letters in which texts are searched, and reached:
-// none stands behind one that it contains.
+// none stands behind one that it contains. Of a family, one phrase is reached.
 func TestPhrases(t *testing.T) {
 	all := causes().phrases
+	hidden, reached := map[string]string{}, map[string]bool{}
 	for i, p := range all {
 		if !slices.Contains(entry.Codes(p.label.Class), p.label.Code) {
 			t.Errorf("%q: %s is no row", p.Words, p.label)
@@ -103,12 +104,78 @@ func TestPhrases(t *testing.T) {
 		if strings.ToLower(p.Words) != p.Words || strings.ContainsAny(p.Words, "_-") {
 			t.Errorf("%q is never met", p.Words)
 		}
-		sample := "x" + strings.ReplaceAll(p.Words, "*", "x") + "x"
-		for _, before := range all[:i] {
-			if label, _ := (&causeTables{phrases: []phrase{before}}).phraseIn(sample, ""); label != UnknownLabel() {
-				t.Errorf("%q is never reached behind %q", p.Words, before.Words)
+		sample := causes().words("x" + strings.ReplaceAll(p.Words, "*", "x") + "x")
+		before := slices.IndexFunc(all[:i], func(earlier phrase) bool { return hasParts(sample, earlier.parts) })
+		if before < 0 {
+			reached[p.family] = true
+		} else {
+			hidden[p.family] = all[before].Words
+		}
+	}
+	for family, before := range hidden {
+		if !reached[family] {
+			t.Errorf("%q is never reached behind %q", family, before)
+		}
+	}
+}
+
+// Words that say the same, and the families of phrases.
+func TestWordings(t *testing.T) {
+	for text, want := range map[string]string{
+		"Event ID not supplied.":                              "output.bad_arguments",
+		"Event ID wasn't given.":                              "output.bad_arguments",
+		"`path` isn't valid":                                  "output.bad_arguments",
+		"Illegal Flight Search.":                              "output.bad_arguments",
+		"Couldn't find the order":                             "output.bad_arguments",
+		"We're temporarily offline":                           "transient.unavailable",
+		"timeout must be positive":                            "output.bad_arguments",
+		"the request timed out":                               "transient.timeout",
+		"Please sign in first":                                "access.unauthenticated",
+		"The access token has expired":                        "access.unauthenticated",
+		"Can't fill the tank":                                 "tool.error",
+		"Backup failed.":                                      "tool.error",
+		"ValueError: wifi already enabled":                    "tool.error",
+		"ValueError: could not make sense of it":              "output.bad_arguments",
+		"PermissionError: [Errno 13] Permission denied: '/x'": "access.denied",
+		"PermissionError: Location service is not enabled.":   "tool.error",
+		"All is well":                                         "unknown",
+	} {
+		if got := Explain(RawError{Text: text}); got.Label.String() != want {
+			t.Errorf("%q: %s by %s, want %s", text, got.Label, got.Cause, want)
+		}
+	}
+	if got := alternatives("{a|b} c{d|}"); !slices.Equal(got, []string{"a cd", "a c", "b cd", "b c"}) {
+		t.Errorf("%q", got)
+	}
+	if got := alternatives("a {b"); !slices.Equal(got, []string{"a {b"}) {
+		t.Errorf("%q", got)
+	}
+}
+
+// A question of a live loop is answered within a millisecond, whatever its text: the longest text
+// that is kept is classified in a part of it.
+func BenchmarkExplain(b *testing.B) {
+	for name, text := range map[string]string{"message": "Event ID was not looked at.", "longest": strings.Repeat("nobody can tell what this says ", 132)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				Explain(RawError{Text: text})
+			}
+		})
+	}
+}
+
+// Looking at groups of bytes first changes no label.
+func TestGrams(t *testing.T) {
+	all := causes().phrases
+	for i := range all {
+		for _, text := range []string{" " + strings.Join(all[i].parts, " x ") + " ", strings.Join(all[i].parts, ""), all[(i+1)%len(all)].Words} {
+			if in := gramsIn(text); hasParts(text, all[i].parts) && !in.mayHave(all[i].grams) {
+				t.Errorf("%q is not seen in %q", all[i].Words, text)
 			}
 		}
+	}
+	if gramsIn("nobody can tell what this says").mayHave(gramsOf([]string{"not found"})) {
+		t.Error("a text without a phrase may have it")
 	}
 }
 

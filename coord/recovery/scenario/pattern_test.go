@@ -52,7 +52,7 @@ func TestPatternsDecide(t *testing.T) {
 // that was refused left nothing, unless the source says what it left.
 func TestRelabel(t *testing.T) {
 	p := patterned(t, "    - { words: seat map, failure: transient.unavailable, refused: true }\n")
-	f := NewFailure(entry.EffectIrrevocable, RawError{Text: "the seat map is locked"}, "")
+	f := NewFailure(entry.EffectIrrevocable, RawError{Text: "the seat map is shut"}, "")
 	if got := Relabel(f, p); got.String() != "transient.unavailable" || got.Effects != entry.EffectsNone || got.ReplaySafety != entry.ReplaySafe || f.Class != "unknown" {
 		t.Errorf("%+v, before %+v", got, f)
 	}
