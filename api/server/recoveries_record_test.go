@@ -13,6 +13,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/attempts"
+	"recoveryledger/api/certificate"
 	"recoveryledger/api/server"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
@@ -119,7 +120,7 @@ func TestQuotaIsForCallersWithoutCertificate(t *testing.T) {
 	if got := batch(http.DefaultClient, n.url, "anonymous", 5); got.Cases != 3 || got.Reason != api.OverQuota {
 		t.Errorf("without a certificate: %+v", got)
 	}
-	files, err := server.LoadTLS(h.file("server.pem"), h.file("server.key"), h.file("ca.pem"))
+	files, err := certificate.Load(h.file("server.pem"), h.file("server.key"), h.file("ca.pem"))
 	must(t, err)
 	address, _ := n.serve(func(c *server.Config) { c.TLS = files })
 	if got := batch(h.client(), "https://"+address, "known", 300); got.Cases != 300 || got.Reason != "" {

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"recoveryledger/api"
+	"recoveryledger/api/certificate"
 	"recoveryledger/api/server"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -268,7 +269,7 @@ func TestTLS(t *testing.T) {
 		return nil
 	}
 	for _, clientCA := range []string{"", file("ca.pem")} {
-		c, err := server.LoadTLS(file("server.pem"), file("server.key"), clientCA)
+		c, err := certificate.Load(file("server.pem"), file("server.key"), clientCA)
 		must(t, err)
 		address, _ := n.serve(func(cfg *server.Config) { cfg.TLS = c })
 		must(t, get(address, &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}))
@@ -284,7 +285,7 @@ func TestTLS(t *testing.T) {
 		if bad[2] != "" {
 			bad[2] = file(bad[2])
 		}
-		if _, err := server.LoadTLS(file(bad[0]), file(bad[1]), bad[2]); err == nil {
+		if _, err := certificate.Load(file(bad[0]), file(bad[1]), bad[2]); err == nil {
 			t.Errorf("%v was loaded", bad)
 		}
 	}

@@ -31,6 +31,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/attempts"
+	"recoveryledger/api/certificate"
 	"recoveryledger/api/metrics"
 	assemble "recoveryledger/coord/bundle"
 	"recoveryledger/coord/coordinator"
@@ -83,9 +84,9 @@ type Config struct {
 	Metrics *metrics.Metrics
 	// Tracer makes a span of every request. Nil: no traces.
 	Tracer trace.TracerProvider
-	// TLS, from [LoadTLS], encrypts. With client certificates it also admits clients. Nil:
+	// TLS, from [certificate.Load], encrypts. With client certificates it also admits clients. Nil:
 	// plain HTTP.
-	TLS *TLS
+	TLS *certificate.Files
 	// Hosts are further names, beside localhost, of a server that listens on loopback without
 	// TLS. A proxy on the same host passes such names on.
 	Hosts []string

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"recoveryledger/api/certificate"
 	"recoveryledger/api/server"
 )
 
@@ -78,7 +79,7 @@ func TestReloadTLS(t *testing.T) {
 	n := start(t, nil)
 	used, older, newer := newHouse(t), newHouse(t), newHouse(t)
 	used.take(older, "ca.pem", "server.pem", "server.key", "client.pem", "client.key")
-	files, err := server.LoadTLS(used.file("server.pem"), used.file("server.key"), used.file("ca.pem"))
+	files, err := certificate.Load(used.file("server.pem"), used.file("server.key"), used.file("ca.pem"))
 	must(t, err)
 	address, _ := n.serve(func(c *server.Config) { c.TLS = files })
 	open, resumes := older.client(), older.client()
@@ -111,7 +112,7 @@ func TestReloadBadTLS(t *testing.T) {
 	used, kept, other := newHouse(t), newHouse(t), newHouse(t)
 	names := []string{"ca.pem", "server.pem", "server.key"}
 	used.take(kept, names...)
-	files, err := server.LoadTLS(used.file("server.pem"), used.file("server.key"), used.file("ca.pem"))
+	files, err := certificate.Load(used.file("server.pem"), used.file("server.key"), used.file("ca.pem"))
 	must(t, err)
 	address, _ := n.serve(func(c *server.Config) { c.TLS = files })
 	leaf := files.Leaf()

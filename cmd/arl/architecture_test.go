@@ -30,6 +30,7 @@ verify ← verify/cose ← api/client
 verify/cose ← cmd/arl/node
 verify ← verify/tally ← cmd/arl/histories
 api ← api/openapi ← api/server
+api/certificate ← api/server
 api ← api/words ← cmd/arl/histories
 coord ← api/view ← api/server
 api/words ← api/view ← api/console
@@ -173,6 +174,7 @@ api/client/agent ← cmd/arl/glossary
 coord ← coord/policyfile ← cmd/arl
 cmd/arl/trust ← cmd/arl/node ← cmd/arl
 api/server ← cmd/arl/node
+api/certificate ← cmd/arl/node
 cmd/arl/service ← cmd/arl/node
 coord/coordinator ← api/metrics ← api/server
 ledger/complete ← api/metrics

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"recoveryledger/api/server"
+	"recoveryledger/api/certificate"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -26,10 +26,10 @@ import (
 // nothing behind.
 type serveSetup struct {
 	listener    net.Listener
-	url         string      // of the server, for this machine
-	tls         *server.TLS // nil: plain HTTP
-	asksClients bool        // whether clients must present certificates
-	certificate string      // absolute path of the server's; empty: plain HTTP
+	url         string             // of the server, for this machine
+	tls         *certificate.Files // nil: plain HTTP
+	asksClients bool               // whether clients must present certificates
+	certificate string             // absolute path of the server's; empty: plain HTTP
 	policy      *entry.Policy
 	alive       *node.Life // writes lines about the process
 	policyErr   error      // of the policy file, which a ledger with a genesis does not need
@@ -89,7 +89,7 @@ func (e *serveSetup) loadTLS(o *serveOptions) (err error) {
 	if o.tlsCert == "" {
 		return nil
 	}
-	if e.tls, err = server.LoadTLS(o.tlsCert, o.tlsKey, o.tlsClientCA); err != nil {
+	if e.tls, err = certificate.Load(o.tlsCert, o.tlsKey, o.tlsClientCA); err != nil {
 		return err
 	}
 	e.asksClients = o.tlsClientCA != ""

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"recoveryledger/api/server"
+	"recoveryledger/api/certificate"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
@@ -29,11 +29,11 @@ func TestStartedSaysWhatTLSNeeds(t *testing.T) {
 	if out := printed(&serveSetup{url: "http://127.0.0.1:1"}); strings.Contains(out, "--tls") {
 		t.Errorf("without TLS:\n%s", out)
 	}
-	out := printed(&serveSetup{url: "https://127.0.0.1:1", tls: &server.TLS{}, certificate: "/etc/server.pem"})
+	out := printed(&serveSetup{url: "https://127.0.0.1:1", tls: &certificate.Files{}, certificate: "/etc/server.pem"})
 	if !strings.Contains(out, "The profile here trusts /etc/server.pem; elsewhere pass --tls-ca") || strings.Contains(out, "--tls-cert") {
 		t.Errorf("with TLS:\n%s", out)
 	}
-	out = printed(&serveSetup{url: "https://127.0.0.1:1", tls: &server.TLS{}, asksClients: true, certificate: "/etc/server.pem"})
+	out = printed(&serveSetup{url: "https://127.0.0.1:1", tls: &certificate.Files{}, asksClients: true, certificate: "/etc/server.pem"})
 	if strings.Count(out, "--tls-cert CLIENT.pem --tls-key CLIENT.key") != 2 {
 		t.Errorf("with certificates of clients:\n%s", out)
 	}

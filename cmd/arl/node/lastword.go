@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"recoveryledger/api/certificate"
 	"recoveryledger/api/metrics"
-	"recoveryledger/api/server"
 )
 
 // lastWordMost is how long a ledger that halted shows its last metrics. A Prometheus that reads
@@ -20,11 +20,11 @@ const lastWordMost = 2 * time.Minute
 type LastWord struct {
 	last    http.Handler
 	address net.Addr
-	tls     *server.TLS // nil: plain HTTP
+	tls     *certificate.Files // nil: plain HTTP
 }
 
 // Take takes the metrics as they are now, if somebody has read them before.
-func (w *LastWord) Take(m *metrics.Metrics, address net.Addr, t *server.TLS) {
+func (w *LastWord) Take(m *metrics.Metrics, address net.Addr, t *certificate.Files) {
 	if m.Reads() > 0 {
 		w.last, w.address, w.tls = m.Final(), address, t
 	}

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"recoveryledger/api/server"
+	"recoveryledger/api/certificate"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/service"
 	"recoveryledger/ledger"
@@ -136,7 +136,7 @@ func (l *Life) Fatal(err error) {
 // Hangup handles SIGHUP until release is called. With TLS it reads the certificates again, and the
 // connections stay. Without TLS there is nothing to read again: the process ends in order, because
 // its terminal has ended. A service has no terminal, and goes on.
-func (l *Life) Hangup(ctx context.Context, t *server.TLS) (_ context.Context, release func()) {
+func (l *Life) Hangup(ctx context.Context, t *certificate.Files) (_ context.Context, release func()) {
 	if t == nil && !service.Managed() {
 		return signal.NotifyContext(ctx, syscall.SIGHUP)
 	}
@@ -156,7 +156,7 @@ func (l *Life) Hangup(ctx context.Context, t *server.TLS) (_ context.Context, re
 }
 
 // reload reads the certificates again. Files that cannot be used change nothing.
-func (l *Life) reload(t *server.TLS) {
+func (l *Life) reload(t *certificate.Files) {
 	if t == nil {
 		l.Logger.Info("reload: without TLS there is nothing to read again")
 		return
