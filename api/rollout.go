@@ -42,7 +42,9 @@ type Rollout struct {
 	Canary          RolloutArm        `json:"canary" doc:"cases that the candidate decided"`
 	Control         RolloutArm        `json:"control" doc:"cases that the baseline decided meanwhile"`
 	Compared        []RolloutGate     `json:"compared" doc:"a line for each gate"`
+	Groups          []RolloutGroup    `json:"groups" doc:"a line for each slice, and for each class that an arm met: the gate recovered is watched in each"`
 	Fell            entry.Gate        `json:"fell,omitempty" doc:"the gate that fell; absent: none has"`
+	FellIn          string            `json:"fell_in,omitempty" doc:"the class or slice in which it fell; absent: over all cases"`
 	Missing         []string          `json:"missing" doc:"what a promotion lacks, in words; empty: the policy's authority may sign it"`
 }
 
@@ -67,6 +69,26 @@ type RolloutGate struct {
 	Needed  int64      `json:"needed" doc:"of so many pairs that differ, an arm has to win that many to be the better one"`
 	Missing int64      `json:"missing" doc:"pairs that the gate lacks before it may decide"`
 	Verdict string     `json:"verdict" doc:"candidate, baseline, or neither: the evidence is too weak"`
+}
+
+// RolloutGroup is how the arms recover the cases of a class or of a slice.
+type RolloutGroup struct {
+	Class   string          `json:"class,omitempty" doc:"of the first failure of its cases; absent: a slice"`
+	Slice   string          `json:"slice,omitempty" doc:"tag of its cases; absent: a class"`
+	Canary  RolloutGroupArm `json:"canary"`
+	Control RolloutGroupArm `json:"control"`
+	Pairs   int64           `json:"pairs" doc:"pairs of cases, one of each arm"`
+	Better  int64           `json:"better" doc:"pairs in which the candidate was better"`
+	Worse   int64           `json:"worse" doc:"pairs in which the candidate was worse"`
+	Needed  int64           `json:"needed" doc:"of so many pairs that differ, an arm has to win that many to be the better one"`
+	Missing int64           `json:"missing" doc:"pairs that are lacking before the gate may fall here"`
+	Verdict string          `json:"verdict" doc:"candidate, baseline, or neither: the evidence is too weak"`
+}
+
+// RolloutGroupArm counts the cases of an arm in a group.
+type RolloutGroupArm struct {
+	Cases     int64 `json:"cases"`
+	Recovered int64 `json:"recovered"`
 }
 
 // EndedRollout is a rollout that is over.

@@ -233,7 +233,9 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		h.TLSConfig = s.cfg.TLS.Config()
 	}
 	most := int64(s.cfg.Connections)
-	listener = &bounded{listener, fair.NewBudget(most, max(1, most/2)), s.metrics.Connections(), s.metrics.ConnectionsRefused()}
+	count := s.metrics.Connections()
+	listener = &fair.Listener{Listener: listener, Open: fair.NewBudget(most, max(1, most/2)), Client: clientAt,
+		Opened: count.Inc, Closed: count.Dec, Refused: s.metrics.ConnectionsRefused().Inc}
 	counting, counted := context.WithCancel(ctx)
 	defer func() { counted(); s.samples.flush(time.Now()) }()
 	go s.samples.run(counting)

@@ -4,9 +4,6 @@ import (
 	"math/big"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
-
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/ledger/entry"
 )
@@ -20,7 +17,9 @@ const waitingMax = 1024
 type Evidence struct {
 	Canary, Control Arm
 	Gates           []Comparison // of the rollout's gates, in their order
+	Groups          []Group      // in which the gate of recoveries is watched, too
 	Fell            entry.Gate   // the first gate that fell; empty: none has
+	FellIn          string       // the class or slice in which it fell; empty: over all cases
 	waiting         []result     // of the arm that is ahead, the oldest first
 	ahead           bool         // whether that arm is the canary
 }
@@ -47,11 +46,14 @@ type result struct {
 
 // newEvidence returns the evidence of a rollout that begins.
 func newEvidence(t *entry.RolloutTerms) Evidence {
-	e, tests := Evidence{}, int64(0)
+	e, tests := Evidence{Groups: sliceGroups(t)}, int64(0)
 	for _, gate := range t.Gates {
 		if gate != entry.GateUnsafe {
 			tests++
 		}
+	}
+	if grouped(t) {
+		tests *= 2 // the groups have the other half of the error budget
 	}
 	for _, gate := range t.Gates {
 		w := judge.NewWatch(t.CasesMin)
@@ -64,7 +66,10 @@ func newEvidence(t *entry.RolloutTerms) Evidence {
 // clone returns a copy that changes independently.
 func (e *Evidence) clone() Evidence {
 	c := *e
-	c.Gates, c.waiting = slices.Clone(e.Gates), slices.Clone(e.waiting)
+	c.Gates, c.Groups, c.waiting = slices.Clone(e.Gates), slices.Clone(e.Groups), slices.Clone(e.waiting)
+	for i := range c.Groups {
+		c.Groups[i].waiting = slices.Clone(c.Groups[i].waiting)
+	}
 	return c
 }
 
@@ -114,6 +119,7 @@ func (r *Rollout) take(c *entry.AttemptCase, canary bool) {
 	if unsafe && canary && slices.Contains(t.Gates, entry.GateUnsafe) {
 		e.fall(entry.GateUnsafe)
 	}
+	r.byGroup(c, one.recovered, canary)
 	if len(e.waiting) == 0 || e.ahead == canary {
 		if e.ahead = canary; len(e.waiting) < waitingMax {
 			e.waiting = append(e.waiting, one)
@@ -188,19 +194,6 @@ func known(n *int64) int64 {
 		return -1
 	}
 	return *n
-}
-
-// neverOf returns never_auto_recover of the thresholds, which both arms share (ROL-3).
-func neverOf(rules jsontext.Value) []string {
-	var of struct {
-		Thresholds struct {
-			Never []string `json:"never_auto_recover"`
-		} `json:"thresholds"`
-	}
-	if json.Unmarshal(rules, &of) != nil {
-		return nil
-	}
-	return of.Thresholds.Never
 }
 
 // leftToPeople reports whether the rules leave a failure of a case to people: its class, or class

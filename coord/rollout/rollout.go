@@ -285,7 +285,7 @@ func (f *Fold) Report() (digest entry.Digest, promotes bool) {
 func (f *Fold) Apply(r *entry.Rollout, index uint64, at int64) {
 	if r.Op == entry.RolloutStart {
 		f.current = &Rollout{Name: r.Rollout, Wid: r.Wid, Terms: *r.Start, Stage: r.Stage, SharePermille: r.SharePermille,
-			Started: index, StartedAt: at, Moved: index, By: r.Iss, Evidence: newEvidence(r.Start), never: neverOf(r.Start.Candidate)}
+			Started: index, StartedAt: at, Moved: index, By: r.Iss, Evidence: newEvidence(r.Start), never: limitsOf(r.Start.Candidate).Never}
 		return
 	}
 	next := f.current
@@ -349,8 +349,11 @@ func (r *Rollout) why(gate entry.Gate) string {
 		return fmt.Sprintf("the candidate recovered %d cases that the rules leave to people", e.Canary.Unsafe)
 	}
 	i := slices.IndexFunc(e.Gates, func(c Comparison) bool { return c.Gate == gate })
-	w := &e.Gates[i].Watch
-	return fmt.Sprintf("the gate %s fell: of %d pairs of cases the candidate was worse in %d and better in %d", gate, w.Pairs, w.Losses, w.Wins)
+	w, in := &e.Gates[i].Watch, ""
+	if j := slices.IndexFunc(e.Groups, func(g Group) bool { return g.String() == e.FellIn }); j >= 0 {
+		w, in = &e.Groups[j].Watch, " in "+e.FellIn
+	}
+	return fmt.Sprintf("the gate %s fell%s: of %d pairs of cases the candidate was worse in %d and better in %d", gate, in, w.Pairs, w.Losses, w.Wins)
 }
 
 // Clone returns a copy that changes independently.

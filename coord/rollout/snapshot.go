@@ -67,7 +67,7 @@ func (r *Rollout) snapshot(c *codec.Codec, size uint64) {
 	c.Instant(&t.DeadlineAt)
 	r.Evidence.snapshot(c, t)
 	if c.Reading() {
-		r.never = neverOf(t.Candidate)
+		r.never = limitsOf(t.Candidate).Never
 	}
 }
 
@@ -89,6 +89,8 @@ func (e *Evidence) snapshot(c *codec.Codec, t *entry.RolloutTerms) {
 		word(c, &w.Answer, judge.Neither, judge.Candidate, judge.Reference)
 	}
 	word(c, &e.Fell, append([]entry.Gate{""}, entry.RolloutGates()...)...)
+	text(c, &e.FellIn)
+	codec.List(c, &e.Groups, groupsMax, func(g *Group) { g.snapshot(c) })
 	c.Flag(&e.ahead)
 	codec.List(c, &e.waiting, waitingMax, func(r *result) {
 		c.Flag(&r.recovered)

@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"strings"
+
 	"recoveryledger/api"
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/ledger/entry"
@@ -21,7 +23,8 @@ func (f *Fold) View(size uint64) api.Rollouts {
 			Started: r.Started, StartedAt: r.StartedAt, By: r.By, Moved: r.Moved, Waivers: r.Waivers}
 		v.Current.Report, v.Current.Promotes = f.Report()
 		v.Current.Canary, v.Current.Control, v.Current.Fell = api.RolloutArm(r.Evidence.Canary), api.RolloutArm(r.Evidence.Control), r.Evidence.Fell
-		v.Current.Compared, v.Current.Missing = r.Evidence.view(), missing(v.Current)
+		v.Current.Compared, v.Current.Groups, v.Current.FellIn = r.Evidence.view(), r.Evidence.groups(), r.Evidence.FellIn
+		v.Current.Missing = missing(v.Current)
 	}
 	return v
 }
@@ -42,6 +45,21 @@ func (e *Evidence) view() []api.RolloutGate {
 	return all
 }
 
+func (e *Evidence) groups() []api.RolloutGroup {
+	all := []api.RolloutGroup{}
+	for i := range e.Groups {
+		g := &e.Groups[i]
+		one := api.RolloutGroup{Class: g.Name, Canary: api.RolloutGroupArm(g.Canary), Control: api.RolloutGroupArm(g.Control),
+			Pairs: g.Watch.Pairs, Better: g.Watch.Wins, Worse: g.Watch.Losses, Needed: judge.Decisive(g.Watch.Wins+g.Watch.Losses, g.Watch.Tests),
+			Missing: max(0, g.Watch.Floor-g.Watch.Pairs), Verdict: string(g.Watch.Answer)}
+		if g.Slice {
+			one.Class, one.Slice = "", g.Name
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 // missing says what a promotion by a report lacks (ROL-4).
 func missing(r *api.Rollout) []string {
 	all := []string{}
@@ -53,7 +71,7 @@ func missing(r *api.Rollout) []string {
 		all = append(all, "a report in the log that compares candidate and baseline, or waivers of a quorum")
 	}
 	if r.Fell != "" {
-		all = append(all, "the gate "+string(r.Fell)+", which fell: the coordinator aborts the rollout")
+		all = append(all, strings.TrimSpace("the gate "+string(r.Fell)+" "+r.FellIn)+", which fell: the coordinator aborts the rollout")
 	}
 	return all
 }

@@ -259,9 +259,13 @@ func (c *commands) printStatus(v *api.Rollouts) error {
 			report = string(r.Report) + ", says promote"
 		}
 	}
-	var gates, waivers []string
+	var gates, waivers, groups []string
 	for _, g := range r.Gates {
 		gates = append(gates, string(g))
+	}
+	for i := range r.Groups {
+		g := &r.Groups[i]
+		groups = append(groups, fmt.Sprintf("%s%s %d of %d, %d of %d", g.Class, g.Slice, g.Canary.Recovered, g.Canary.Cases, g.Control.Recovered, g.Control.Cases))
 	}
 	for _, p := range r.Waivers {
 		waivers = append(waivers, string(p))
@@ -270,6 +274,7 @@ func (c *commands) printStatus(v *api.Rollouts) error {
 		terminal.Field{"candidate", string(r.CandidateDigest)}, terminal.Field{"baseline", string(r.BaselineDigest)},
 		terminal.Field{"began", fmt.Sprintf("%s by %s, entry %d", words.Instant(r.StartedAt), r.By, r.Started)},
 		terminal.Field{"deadline", words.Instant(r.DeadlineAt)}, terminal.Field{"gates", strings.Join(gates, ", ")},
+		terminal.Field{"recovered", strings.Join(groups, "; ")},
 		terminal.Field{"report", report}, terminal.Field{"lacks", strings.Join(r.Missing, "; ")}, terminal.Field{"waived by", strings.Join(waivers, ", ")})
 }
 

@@ -1,41 +1,40 @@
-package server
+package fair
 
 import (
 	"net"
 	"sync"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"recoveryledger/ledger/fair"
 )
 
-// bounded is a listener that bounds the open connections, of all clients and of one client. It
+// Listener is a listener that bounds the open connections, of all clients and of one client. It
 // closes a connection over a bound at once. Without a bound a client could use up the file
 // descriptors of the process. A database that cannot open a file has to stop.
-type bounded struct {
+type Listener struct {
 	net.Listener
-	open    *fair.Budget // of connections
-	count   prometheus.Gauge
-	refused prometheus.Counter
+	// Open is the budget of connections, by client.
+	Open *Budget
+	// Client returns the client at a remote address.
+	Client func(address string) string
+	// Opened, Closed and Refused are told of each connection.
+	Opened, Closed, Refused func()
 }
 
 // Accept implements [net.Listener].
-func (b *bounded) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	for {
-		conn, err := b.Listener.Accept()
+		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		client := clientAt(conn.RemoteAddr().String())
-		if !b.open.Take(client, 1) {
-			b.refused.Inc()
+		client := l.Client(conn.RemoteAddr().String())
+		if !l.Open.Take(client, 1) {
+			l.Refused()
 			_ = conn.Close() // the error has no reader
 			continue
 		}
-		b.count.Inc()
+		l.Opened()
 		return &boundedConn{conn, sync.OnceFunc(func() {
-			b.open.Give(client, 1)
-			b.count.Dec()
+			l.Open.Give(client, 1)
+			l.Closed()
 		})}, nil
 	}
 }
