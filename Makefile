@@ -35,19 +35,20 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run demo test race lint cross fuzz bench chaos interop js mcp exporters operations dashboards browser picture python draft release packages goreleaser tools vuln
+.PHONY: help build run cluster demo test race lint cross fuzz bench chaos interop js mcp exporters operations dashboards browser picture python draft release packages goreleaser tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Compiled as make release compiles it, so that a machine that makes both compiles once.
-build: export CGO_ENABLED := 0
 build: ## bin/arl, with the version in it
-	go build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
+	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
 
 run: build ## start the ledger on DATA (./data) and LISTEN (127.0.0.1:8087)
 	bin/arl serve --data $(DATA) --listen $(LISTEN)
+
+cluster: build ## three nodes of one ledger on loopback; prints what to try
+	@bin/arl cluster start
 
 demo: build ## agents fail and are rolled back, as real processes on loopback
 	@bin/arl demo
@@ -174,12 +175,14 @@ packages: release ## build bin/release twice, install it in a system of its own,
 	@cmd/arl/packages/try $(CURDIR)/bin/release $(NFPM)
 	@cmd/arl/packages/container $(CURDIR)/bin/release
 
+# The tool takes longer to build than everything else that makes packages, so that make tools
+# leaves it out.
 goreleaser: $(GORELEASER) ## check goreleaser's configuration, and build this system's program by it as a snapshot
 	$(GORELEASER) check --quiet --config cmd/arl/packages/goreleaser.yaml
 	$(GORELEASER) build --snapshot --clean --single-target --config cmd/arl/packages/goreleaser.yaml
 	bin/goreleaser/arl_*/arl version | grep -q 'version  *$(VERSION)'
 
-tools: $(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) $(NFPM) $(CYCLONEDX) $(GORELEASER) ## build the pinned tools under bin/tools
+tools: $(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) $(NFPM) $(CYCLONEDX) ## build the pinned tools under bin/tools
 
 vuln: $(GOVULNCHECK) ## known vulnerabilities in what is called (needs the database)
 	$(GOVULNCHECK) ./...

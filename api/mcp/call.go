@@ -71,10 +71,6 @@ func (s *session) readCall(request *jsonrpc.Request) (*calling, error) {
 // the tool is reached. An error says that the tool is not called.
 func (s *session) prepare(ctx context.Context, c *calling, seen int) (*call, error) {
 	s.learnTools(ctx)
-	parents, err := s.parents(seen)
-	if err != nil {
-		return nil, err
-	}
 	s.mu.Lock()
 	s.number++
 	number := s.number
@@ -82,7 +78,7 @@ func (s *session) prepare(ctx context.Context, c *calling, seen int) (*call, err
 	_, session, _ := strings.Cut(string(s.wid), "-")
 	local := fmt.Sprintf("%s/%s/%d", plain(c.name), session, number)
 	k := &call{session: s, ended: make(chan struct{}), record: record{
-		Exec: entry.NewRef(s.p.cfg.Agent, local), Wid: s.wid, Tool: c.name, Effect: s.p.cfg.Tools.effect(c.name, s.p.hintsOf(c.name)), Parents: parents}}
+		Exec: entry.NewRef(s.p.cfg.Agent, local), Wid: s.wid, Tool: c.name, Effect: s.p.cfg.Tools.effect(c.name, s.p.hintsOf(c.name)), Parents: s.parents(seen)}}
 	c.key = s.p.key(k.Exec)
 	if c.tool.Probe != nil {
 		k.Probe, k.Asked = c.tool.Probe, values{}

@@ -53,7 +53,7 @@ func (s *session) conclude(ctx context.Context, id jsonrpc.ID, k *call, c *calli
 		err, got, isRefused = failed, nil, false
 	}
 	s.mu.Lock()
-	s.results.add(given{exec: k.Exec, tool: k.Tool, seen: o.seen, soft: c.tool.Informational})
+	s.results = append(s.results, given{exec: k.Exec, tool: k.Tool, seen: o.seen, soft: c.tool.Informational})
 	s.mu.Unlock()
 	switch {
 	case got != nil:

@@ -24,13 +24,12 @@ const (
 
 	// maxInFlight bounds the calls of a session that are under way at one time. The parents of a
 	// call overlap one another, so that no call has more parents than this.
-	maxInFlight   = entry.MaxParents
-	maxRemembered = 4096    // results that a session remembers; up to twice as many before it forgets the oldest
-	journalSlack  = 4 << 20 // bytes that the journal may have beside twice what it keeps
-	maxPages      = 64      // of a list of tools
-	nameMax       = 64      // bytes of a tool's name in the id of an execution
-	depthMax      = 64      // of an argument with templates in it
-	toldMax       = 16      // times that a session tells of one kind of fault of its server
+	maxInFlight  = entry.MaxParents
+	journalSlack = 4 << 20 // bytes that the journal may have beside twice what it keeps
+	maxPages     = 64      // of a list of tools
+	nameMax      = 64      // bytes of a tool's name in the id of an execution
+	depthMax     = 64      // of an argument with templates in it
+	toldMax      = 16      // times that a session tells of one kind of fault of its server
 )
 
 // Times that no flag changes.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,19 @@ type session struct {
 	gone     bool                                  // the server answers no more
 	closed   bool                                  // no further call is taken up
 	listed   bool                                  // the tools of the server are known
-	results  memory                                // the calls whose results the client was given
+	// results are the calls whose results the client was given, in this order. A call rests on all
+	// results that were given before it came, thus on the newest of them that no other one of them
+	// rests on.
+	results []given
+}
+
+// given is a call whose result the client was given.
+type given struct {
+	exec   entry.Ref
+	tool   string
+	seen   int  // number of results that were given before the call came
+	soft   bool // calls after it do not rest on it
+	undone bool // a rollback is about it: nothing rests on it any more
 }
 
 // flight is a call under way.
@@ -176,7 +189,7 @@ func (s *session) take(ctx context.Context, request *jsonrpc.Request, calls *syn
 	f := &flight{answer: make(chan *jsonrpc.Response, 1), cancelled: cancelled}
 	s.mu.Lock()
 	s.under[request.ID] = f
-	seen := s.results.given()
+	seen := len(s.results)
 	if s.closed {
 		cancelled()
 	}
@@ -377,12 +390,27 @@ func (s *session) reply(ctx context.Context, response *jsonrpc.Response) {
 	}
 }
 
-// parents returns what a call rests on that came after the first seen results. The error is
-// [errForgotten].
-func (s *session) parents(seen int) ([]entry.Parent, error) {
+// parents returns what a call rests on: of the first seen results, the newest that no other of them
+// rests on. Results that a rollback is about are left out. Of those that are for information alone
+// the newest are named, as many as there is room for.
+func (s *session) parents(seen int) []entry.Parent {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.results.parents(seen)
+	floor := 0
+	for _, r := range s.results[:seen] {
+		if !r.undone && !r.soft {
+			floor = max(floor, r.seen)
+		}
+	}
+	parents := []entry.Parent{}
+	for _, dep := range []entry.Dep{entry.Hard, entry.Soft} {
+		for _, r := range slices.Backward(s.results[floor:seen]) {
+			if !r.undone && r.soft == (dep == entry.Soft) && len(parents) < entry.MaxParents {
+				parents = append(parents, entry.Parent{Exec: r.exec, Dep: dep})
+			}
+		}
+	}
+	return parents
 }
 
 // forget takes the members of an incident from what later calls rest on, and returns them with
@@ -394,8 +422,11 @@ func (s *session) forget(members []entry.Member) (undone []string) {
 	for i := range members {
 		about[members[i].Exec] = true
 	}
-	for _, r := range s.results.forget(about) {
-		undone = append(undone, fmt.Sprintf("%s (%s)", r.tool, r.exec))
+	for i := range s.results {
+		if r := &s.results[i]; about[r.exec] && !r.undone {
+			r.undone = true
+			undone = append(undone, fmt.Sprintf("%s (%s)", r.tool, r.exec))
+		}
 	}
 	return undone
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 
 	"recoveryledger/ledger/agreement"
 )
@@ -214,11 +215,7 @@ func (n *Node) Add(ctx context.Context, name string, c Contact) (string, map[str
 			name = free
 		}
 	}
-	u := peerURL(c.Etcd)
-	if err := change(ctx, func() error {
-		_, err := n.client.MemberAddAsLearner(ctx, []string{u.String()})
-		return err
-	}); err != nil {
+	if err := n.learn(ctx, c.Etcd); err != nil {
 		return "", nil, fmt.Errorf("cluster: add node %s at %s: %w", name, c.Etcd, err)
 	}
 	if err := n.tell(ctx, name, c); err != nil {
@@ -234,20 +231,67 @@ func (n *Node) Add(ctx context.Context, name string, c Contact) (string, map[str
 	return name, all, nil
 }
 
-// change changes the members of etcd. etcd refuses that while another node learns, and for some
-// seconds after a voter has come or another node has begun to lead.
+// change changes the members of etcd. etcd refuses that for some seconds after a voter has come or
+// another node has begun to lead.
 func change(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if !errors.Is(err, rpctypes.ErrUnhealthy) && !errors.Is(err, rpctypes.ErrTooManyLearners) {
+		if !errors.Is(err, rpctypes.ErrUnhealthy) {
+			return err
+		}
+		select {
+		case <-time.After(tendEvery):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// learn adds a learner to etcd, once no other node learns. It must not be tried before: etcd notes
+// a change that it refuses, and a node that starts later may take it for one that was made. So one
+// node at a time adds, as long as its turn.
+func (n *Node) learn(ctx context.Context, address string) error {
+	turn := strconv.FormatInt(time.Now().Add(turnMax).UnixMilli(), 10)
+	for {
+		taken, err := n.client.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(n.key("l")), "=", 0)).
+			Then(clientv3.OpPut(n.key("l"), turn)).Else(clientv3.OpGet(n.key("l"))).Commit()
+		if err != nil {
+			return err
+		}
+		if taken.Succeeded && !slices.ContainsFunc(n.etcd.Server.Cluster().Members(), func(m *membership.Member) bool { return m.IsLearner }) {
+			break
+		}
+		if err := n.endTurn(ctx, taken); err != nil {
 			return err
 		}
 		select {
 		case <-time.After(lookEvery):
 		case <-ctx.Done():
-			return err
+			return fmt.Errorf("%w: another node joins at the moment: wait until it votes, or remove it", ErrName)
 		}
 	}
+	u := peerURL(address)
+	err := change(ctx, func() error {
+		_, err := n.client.MemberAddAsLearner(ctx, []string{u.String()})
+		return err
+	})
+	_, ended := n.client.Delete(context.WithoutCancel(ctx), n.key("l"))
+	return errors.Join(err, ended)
+}
+
+// turnMax is how long one node may take to add another.
+const turnMax = 2 * time.Minute
+
+// endTurn ends the turn of this node, or that of a node that has not ended it in time.
+func (n *Node) endTurn(ctx context.Context, taken *clientv3.TxnResponse) error {
+	if !taken.Succeeded {
+		kv := taken.Responses[0].GetResponseRange().Kvs[0]
+		if until, err := strconv.ParseInt(string(kv.Value), 10, 64); err == nil && time.Now().UnixMilli() < until {
+			return nil
+		}
+	}
+	_, err := n.client.Delete(ctx, n.key("l"))
+	return err
 }
 
 // Remove removes a node, which must not run as it again. The nodes that remain must have a majority

@@ -289,3 +289,49 @@ func TestOneThreeOne(t *testing.T) {
 	a.stop()
 	m.arl("log", "fsck", "--data", "a")
 }
+
+// TestStart starts three nodes with one command, ends them, and starts them again with their log.
+func TestStart(t *testing.T) {
+	m := newMachine(t)
+	for round := range 2 {
+		cmd := m.command("cluster", "start", "--dir", "laptop", "--port", "0")
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		said := &lines{}
+		cmd.Stderr = said
+		must(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may have ended
+		var text strings.Builder
+		for buf := make([]byte, 4096); !strings.Contains(text.String(), "Ctrl-C"); {
+			n, err := out.Read(buf)
+			text.Write(buf[:n])
+			if err != nil {
+				logs, _ := filepath.Glob(m.path("laptop/*.log"))
+				for _, name := range logs {
+					content, _ := os.ReadFile(name)
+					t.Logf("%s: %s", name, content)
+				}
+				t.Fatalf("round %d: %v: %s%s", round, err, text.String(), said)
+			}
+		}
+		a := &node{m: m, data: "laptop/n1", said: said}
+		a.voters(3)
+		must(t, cmd.Process.Signal(os.Interrupt))
+		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 0 {
+			t.Fatalf("round %d: %v: %s", round, err, said)
+		}
+	}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		said, err := os.ReadFile(m.path("laptop/" + name + ".log"))
+		must(t, err)
+		if strings.Contains(string(said), "ID mismatch") {
+			t.Errorf("%s knows a member that was refused:\n%s", name, said)
+		}
+		if strings.Count(string(said), "this node orders the log") > 20 {
+			t.Errorf("%s begins terms without end:\n%.3000s", name, said)
+		}
+	}
+	if said := m.refused(2, "cluster", "start", "--nodes", "0"); !strings.Contains(said, "--nodes 0") {
+		t.Error(said)
+	}
+}

@@ -29,7 +29,7 @@ func Command(t *terminal.Terminal) *cobra.Command {
 			"data directory on this machine, with the certificate that lies there.",
 		Example: "  arl cluster status --data ./data",
 	}
-	cmd.AddCommand(tokenCommand(t), statusCommand(t), removeCommand(t), leadCommand(t))
+	cmd.AddCommand(startCommand(t), tokenCommand(t), statusCommand(t), removeCommand(t), leadCommand(t))
 	return cmd
 }
 

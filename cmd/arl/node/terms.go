@@ -38,16 +38,16 @@ func (n *Node) terms(ctx context.Context, decides bool) error {
 func (n *Node) nextTerm(ctx context.Context) (int64, bool) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		if term := n.Term(); term != 0 && n.Log.Leads() {
 			return term, true
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return 0, false
 		}
 	}
+	return 0, false
 }
 
 // oneTerm has the coordinator decide until the term is over.
