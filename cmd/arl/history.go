@@ -69,7 +69,7 @@ func (a *app) agentHistory(ctx context.Context, l *access.Log, principal entry.P
 	} else {
 		changes, ok = f.State.HistoryAfter(principal, uint64(*after.value), int(f.Size))
 	}
-	if _, enrolled := f.State.Chain().Agent(principal); !ok && !enrolled {
+	if _, enrolled := f.State.Chain().Agent(principal); !ok && !enrolled && f.Follower.AttemptsOf(principal).Cases == 0 {
 		return exit.With(exit.NotFound, fmt.Errorf("%s was never enrolled", principal))
 	}
 	changes.Principal = principal
@@ -89,5 +89,5 @@ func (a *app) agentHistory(ctx context.Context, l *access.Log, principal entry.P
 	if h.Entries, err = f.Items(ctx, l, f.Proof(h)); err != nil {
 		return err
 	}
-	return a.PrintJSON(h)
+	return a.PrintJSON(histories.WithAttempts(f, h))
 }

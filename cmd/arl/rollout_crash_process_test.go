@@ -120,6 +120,9 @@ func TestRolloutSurvives(t *testing.T) {
 		t.Errorf("aborts: %+v", aborts)
 	}
 	m.arl("log", "audit")
+	if said := m.arl("agent", "history", "desk"); !strings.Contains(said, "170 cases: ") {
+		t.Errorf("history of the agent: %s", said)
+	}
 	public := filepath.Join(t.TempDir(), "public")
 	m.arl("log", "export", public)
 	found := arms(t, public)

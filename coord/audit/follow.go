@@ -56,6 +56,7 @@ type Follower struct {
 	payloads   compact.List[[sha256.Size / 2]byte]
 	counts     map[entry.Kind]uint64
 	outcomes   []outcomeAt
+	attempts   map[entry.Principal]*Attempts
 	index      roots
 }
 
@@ -74,7 +75,7 @@ const batchSize = 1 << 10
 
 // NewFollower returns the follower of the empty log of that origin.
 func NewFollower(origin string) *Follower {
-	return &Follower{origin: origin, state: coord.NewState(origin), identities: compact.NewNames(0), counts: map[entry.Kind]uint64{},
+	return &Follower{origin: origin, state: coord.NewState(origin), identities: compact.NewNames(0), counts: map[entry.Kind]uint64{}, attempts: map[entry.Principal]*Attempts{},
 		index: roots{tree: complete.NewTree()}}
 }
 
@@ -173,6 +174,9 @@ func (f *Follower) take(ctx context.Context, entries []entry.Registered) error {
 		f.last = e.RegisteredAt
 		if o, ok := e.Body.(*entry.Outcome); ok {
 			f.remember(o, e.Index)
+		}
+		if a, ok := e.Body.(*entry.Attempt); ok {
+			f.attempted(a, e.Index)
 		}
 	}
 	return nil

@@ -17,7 +17,7 @@ import (
 
 // followMagic begins every snapshot of a follower. The digit is the version. The snapshot of the
 // state has a magic of its own.
-const followMagic = "coord audit 2\n"
+const followMagic = "coord audit 3\n"
 
 // jtiSize is the length of an entry's id in binary.
 const jtiSize = 16
@@ -27,6 +27,7 @@ const jtiSize = 16
 //	magic, registered_at of the last entry, number of entries of each kind
 //	identities: their number, and of each its issuer, id, half of the digest of the PAE
 //	outcomes as they were reported: index, incident, issuer, execution, result
+//	attempts: of each agent its name and counts
 //	index: number of entries that it covers, number of subjects, and of each its key and record
 //	the state
 func (f *Follower) Snapshot(w io.Writer) error {
@@ -90,6 +91,7 @@ func (f *Follower) snapshot(c *codec.Codec) {
 		codec.Number(c, &o.exec, math.MaxUint32)
 		codec.Number(c, &o.result, uint64(len(entry.Results())))
 	})
+	f.snapshotAttempts(c)
 	f.index.snapshot(c)
 }
 

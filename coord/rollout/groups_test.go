@@ -93,8 +93,8 @@ func count(fell map[string]int) (n int) {
 	return n
 }
 
-// TestAlikeClasses: of rollouts of a policy against itself, with all gates watched over all cases, in
-// six classes and in a slice, at most 5 % are aborted, and in at most 5 % the candidate looks
+// TestAlikeClasses: of rollouts of a policy against itself, with all gates watched over all cases,
+// in six classes and in a slice, at most 5 % are aborted, and in at most 5 % the candidate looks
 // better.
 func TestAlikeClasses(t *testing.T) {
 	rollouts := budget.Budget{Short: 100, Usual: 300, Chaos: 10_000}.Now()

@@ -8,6 +8,8 @@ import (
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/coord/audit"
+	"recoveryledger/coord/recovery/figure"
 	"recoveryledger/ledger/entry"
 )
 
@@ -15,6 +17,27 @@ import (
 // from the signals that the principal alone reports.
 func judgedText(h *api.History) string {
 	return fmt.Sprintf("%d: %d corroborated (%d independent), %d self-reported, %d dismissed", h.Judged, h.Corroborated, h.Independent, h.SelfReported, h.Dismissed)
+}
+
+// attemptsText says what became of the failures in a principal's work; empty if there is no
+// attempt.
+func attemptsText(n audit.Attempts) string {
+	if n.Cases == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: %d recovered, %d escalated, %s; newest is entry %d", words.Counted(n.Cases, "case"), n.Recovered, n.Escalated,
+		figure.USD(n.CostMicroUSD), n.Newest)
+}
+
+// Whole is a history with the attempts of the principal, as arl agent history prints it.
+type Whole struct {
+	*api.History
+	Attempts audit.Attempts `json:"attempts"`
+}
+
+// WithAttempts returns the history with what the fold knows of attempts.
+func WithAttempts(f *access.Fold, h *api.History) Whole {
+	return Whole{h, f.Follower.AttemptsOf(h.Principal)}
 }
 
 // commandFields say what a principal has to undo, and when the ledger last sent the bundles. Only a
@@ -42,6 +65,7 @@ func Print(ctx context.Context, a *terminal.Terminal, log *access.Log, f *access
 		{"signals judged", judgedText(h)},
 		{"signals an hour", fmt.Sprintf("%d, by the policy for %d independent and %d dismissed", h.SignalLimit, h.Independent, h.Dismissed)},
 		{"corrections", fmt.Sprintf("%d after the record", h.Corrections)},
+		{"attempts", attemptsText(f.Follower.AttemptsOf(h.Principal))},
 		{"checked", fmt.Sprintf("counted from %s under the signed root %s", words.Counted(f.Size, "entry"), f.Head.Root)},
 	}
 	fields = append(fields, commandFields(ctx, log, f, h.Principal)...)

@@ -3,10 +3,12 @@ package record_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -14,6 +16,7 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/record"
+	"recoveryledger/coord/recovery/scenario"
 )
 
 // manyCases writes the cases of the project's own failures, again and again under new ids.
@@ -60,4 +63,44 @@ func BenchmarkRecorded(b *testing.B) {
 		b.StopTimer()
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "cases/s")
+}
+
+// slow is a runtime whose attempts take as long as a fast call of a tool.
+type slow struct{ engine.Recorded }
+
+const callTime = 50 * time.Millisecond
+
+// Attempt implements [engine.Runtime].
+func (s slow) Attempt(ctx context.Context, q scenario.Request) (scenario.Attempt, error) {
+	time.Sleep(callTime) // the call that the benchmark stands for
+	return s.Recorded.Attempt(ctx, q)
+}
+
+// BenchmarkUnderWay makes attempts that take 50 ms, 64 cases at a time, with and without an
+// embedded ledger in turn. It reports by how many percent the ledger makes the cases slower.
+func BenchmarkUnderWay(b *testing.B) {
+	const cases, workers = 1920, 64
+	s := newSite(b)
+	path := manyCases(b, cases)
+	policy := recovery.Default()
+	took := func(recorder func(run string) engine.Recorder) time.Duration {
+		run := &engine.Run{Batch: engine.Batch{Config: engine.Config{Policy: policy, Runtime: slow{}}, Workers: workers},
+			Scenario: path, Mode: engine.ModeLive, ID: uuid.NewString()}
+		run.Recorder = recorder(run.ID)
+		begin := time.Now()
+		if _, err := run.Do(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(begin)
+	}
+	var with, without time.Duration
+	s.use(func(reg *access.Recording, signer *access.Signer) {
+		for b.Loop() {
+			without += took(func(string) engine.Recorder { return nil })
+			with += took(func(run string) engine.Recorder {
+				return &record.Recorder{Ledger: reg, Root: s.root, Sign: signer.Sign, Issuer: signer.Principal, Run: run}
+			})
+		}
+	})
+	b.ReportMetric(100*(with-without).Seconds()/without.Seconds(), "%slower")
 }
