@@ -27,7 +27,7 @@ func (t *causeTables) formIn(text string) (label Label, cause string) {
 	if status := statusIn(text); status != 0 {
 		return byStatus(status), "HTTP status " + strconv.Itoa(status)
 	}
-	return UnknownLabel(), ""
+	return t.codeIn(text)
 }
 
 // exited is the label of the exit code of a process.
