@@ -335,3 +335,35 @@ func TestStart(t *testing.T) {
 		t.Error(said)
 	}
 }
+
+// TestCutOff: a node that no majority answers reads on, and neither denies an entry nor takes one.
+// It resumes by itself.
+func TestCutOff(t *testing.T) {
+	m := newMachine(t)
+	a := m.found("a")
+	m.arl("key", "generate", "--out", "agent.key")
+	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	b := m.join("b", a)
+	b.voters(2)
+	receipts := []string{b.submit("before")}
+	m.check(receipts, a, b)
+	a.kill()
+	for path, want := range map[string]int{"/v1/entries/0": 200, "/v1/entries/99": 503, "/v1/consistency/1/99": 503, "/v1/agents/nobody": 503, "/readyz": 503, "/healthz": 200, "/v1/tasks": 503} {
+		if status, body := b.get(path); status != want {
+			t.Errorf("GET %s of a node that is cut off: %d, want %d: %s", path, status, want, body)
+		}
+	}
+	response, err := http.Post(b.url+"/v1/entries", "application/json", strings.NewReader("{}"))
+	must(t, err)
+	must(t, response.Body.Close())
+	if response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a write gets %d", response.StatusCode)
+	}
+	a = m.serve("a")
+	b.voters(2)
+	receipts = append(receipts, b.submit("after"))
+	m.check(receipts, a, b)
+	if status, body := b.get("/v1/entries/99"); status != http.StatusNotFound {
+		t.Errorf("what nobody registered: %d %s", status, body)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -40,6 +41,13 @@ func TestFailedVerificationHasItsOwnExitCode(t *testing.T) {
 func TestASystemWithoutALedger(t *testing.T) {
 	if got := Code(fmt.Errorf("serve: %w", disk.CheckSystem("windows"))); got != Config {
 		t.Errorf("exit code %d, want %d", got, Config)
+	}
+}
+
+// A node of a cluster that computes another tree head than the others ends as a damaged log does.
+func TestADivergedNode(t *testing.T) {
+	if got := Code(fmt.Errorf("serve: %w", agreement.Diverged(7, "another root"))); got != Inconsistent {
+		t.Errorf("exit code %d, want %d", got, Inconsistent)
 	}
 }
 
