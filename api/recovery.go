@@ -39,6 +39,7 @@ type Recovery struct {
 type Recorded struct {
 	Cases   uint64 `json:"cases" doc:"cases whose attempts are in the log"`
 	Entries uint64 `json:"entries" doc:"new entries"`
+	Asked   uint64 `json:"asked,omitzero" doc:"cases that escalated and that people are asked about now, see GET /v1/escalations"`
 	Known   uint64 `json:"known" doc:"entries that the log had: the same cases were recorded before"`
 	Reason  string `json:"reason,omitempty" doc:"why nothing was recorded, or nothing more" enum:"not-wanted,no-engine-key,engine-not-enrolled,quota,refused"`
 	Detail  string `json:"detail,omitempty" doc:"of refused: what the ledger said"`

@@ -27,10 +27,12 @@ type Task struct {
 	ChangedAt   int64            `json:"changed_at" doc:"registered_at of the newest entry, Unix milliseconds"`
 	CreatedAt   int64            `json:"created_at" doc:"registered_at of the first entry, Unix milliseconds"`
 	Reason      string           `json:"reason" doc:"reason in the newest entry, for a BLOCKED task the question; untrusted text"`
-	Executions  int              `json:"executions"`
-	Waits       string           `json:"waits,omitempty" enum:"operator,coordinator" doc:"party whose entry the task waits for; absent: the task waits for its agent, or is over"`
-	GivenBy     string           `json:"given_by,omitempty" enum:"reassign,release" doc:"operation by which an operator gives the task to an agent; with release the operator also answers for what holds the task up; absent: an agent holds the task, or the task is over"`
-	Gate        string           `json:"gate,omitempty" doc:"why the task must not be claimed again yet"`
+	// About is told until the first claim.
+	About      *entry.TaskCase `json:"about,omitempty" doc:"case that an engine gave up, and about which the task asks people; told until the task is claimed"`
+	Executions int             `json:"executions"`
+	Waits      string          `json:"waits,omitempty" enum:"operator,coordinator" doc:"party whose entry the task waits for; absent: the task waits for its agent, or is over"`
+	GivenBy    string          `json:"given_by,omitempty" enum:"reassign,release" doc:"operation by which an operator gives the task to an agent; with release the operator also answers for what holds the task up; absent: an agent holds the task, or the task is over"`
+	Gate       string          `json:"gate,omitempty" doc:"why the task must not be claimed again yet"`
 	// Failures are those since its creation or its newest release, oldest first.
 	Failures     []entry.TaskFailure `json:"failures,omitempty" doc:"how the claims ended since the creation or the newest release, the oldest first"`
 	Recovery     *TaskRecovery       `json:"recovery,omitempty" doc:"action of the policy for the newest failure, while the task waits"`

@@ -84,13 +84,14 @@ type Approver struct {
 
 // Escalation is something that waits for people.
 type Escalation struct {
-	Kind     string `json:"kind" enum:"task,incident"`
-	ID       string `json:"id" doc:"the task as issuer#id, or the id of the incident"`
-	Index    uint64 `json:"index" doc:"index of the first entry of the task or incident"`
-	Since    int64  `json:"since" doc:"time from which it waits, Unix milliseconds"`
-	State    string `json:"state" doc:"state of the task or incident"`
-	Question string `json:"question" doc:"what is asked, in a few words"`
-	Waits    *Waits `json:"waits,omitempty" doc:"of an incident: for whom and until when it waits, and what happens then"`
+	Kind     string          `json:"kind" enum:"task,incident"`
+	ID       string          `json:"id" doc:"the task as issuer#id, or the id of the incident"`
+	Index    uint64          `json:"index" doc:"index of the first entry of the task or incident"`
+	Since    int64           `json:"since" doc:"time from which it waits, Unix milliseconds"`
+	State    string          `json:"state" doc:"state of the task or incident"`
+	Question string          `json:"question" doc:"what is asked, in a few words"`
+	About    *entry.TaskCase `json:"about,omitempty" doc:"of a task that an engine created: the case that the engine gave up"`
+	Waits    *Waits          `json:"waits,omitempty" doc:"of an incident: for whom and until when it waits, and what happens then"`
 	// NotFenced is why others may meanwhile build on what an incident may undo.
 	NotFenced string `json:"not_fenced,omitempty" doc:"of an incident: why others may meanwhile build on what it may undo; absent: they may not"`
 }

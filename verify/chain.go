@@ -289,7 +289,7 @@ func rolesFor(body entry.Body) []entry.Role {
 	case *entry.Record:
 		return []entry.Role{entry.RoleCoordinator, entry.RoleApprover}
 	case *entry.Task:
-		return rolesForTask(b.Op)
+		return rolesForTask(b)
 	case *entry.Run:
 		return []entry.Role{entry.RoleEngine}
 	case *entry.Attempt:
@@ -338,8 +338,11 @@ func rolesForDecision(d *entry.Decision) []entry.Role {
 	return []entry.Role{entry.RoleCoordinator, entry.RoleApprover}
 }
 
-func rolesForTask(op string) []entry.Role {
-	switch op {
+func rolesForTask(t *entry.Task) []entry.Role {
+	if t.Op == entry.TaskCreate && t.About != nil { // it asks people, and gives no work to anybody
+		return []entry.Role{entry.RoleEngine}
+	}
+	switch t.Op {
 	case "create", "reassign", "cancel", "release":
 		return []entry.Role{entry.RoleOperator}
 	case "start", "review", "complete", "block":
@@ -361,6 +364,9 @@ func rightsSubject(body entry.Body) string {
 	case *entry.Outcome:
 		return kind + " with result " + string(b.Result)
 	case *entry.Task:
+		if b.About != nil {
+			return kind + " with op " + b.Op + " about a case"
+		}
 		return kind + " with op " + b.Op
 	case *entry.Rollout:
 		return kind + " with op " + string(b.Op)

@@ -39,6 +39,7 @@ outcome withheld         agent
 outcome unknown          agent coordinator approver
 record                   coordinator approver
 task create              operator
+task create-about        engine
 task reassign            operator
 task cancel              operator
 task release             operator
@@ -98,6 +99,9 @@ func bodyOf(t *testing.T, l *testlog.Log, act string, by, about testlog.Key) ent
 	case entry.KindRecord:
 		return &entry.Record{Header: h}
 	case entry.KindTask:
+		if op, about := strings.CutSuffix(what, "-about"); about {
+			return &entry.Task{Header: h, Op: op, About: &entry.TaskCase{}}
+		}
 		return &entry.Task{Header: h, Op: what}
 	case entry.KindAttempt:
 		return &entry.Attempt{Header: h}

@@ -14,7 +14,9 @@ import (
 	"github.com/google/uuid"
 
 	"recoveryledger/api"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/question"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/inorder"
@@ -33,6 +35,10 @@ type Config struct {
 	// is by now; false: it is enrolled for no principal.
 	Sign  func(*entry.Entry) error
 	Owner func() (entry.Principal, bool)
+	// Rules returns the rules with a digest, for their advice to people; nil: they are not known.
+	// Known reports whether the log has a task. nil: nobody is asked about cases that escalate.
+	Rules func(entry.Digest) *recovery.Policy
+	Known func(entry.Ref) bool
 	// Hourly is the number of cases an hour that are recorded for all callers without a certificate
 	// together. 0: none.
 	Hourly int64
@@ -80,6 +86,7 @@ type Batch struct {
 	where    map[joined]int // in open
 	cases    int            // in open, without those of shadows
 	queue    inorder.Queue[[]*entry.Entry]
+	asks     int // questions so far; one commit at a time counts
 
 	mu   sync.Mutex
 	said api.Recorded
@@ -173,23 +180,33 @@ func (b *Batch) flush(ctx context.Context) error {
 			}
 			return entries, nil
 		},
-		func(entries []*entry.Entry) error { return b.register(ctx, entries, cases) })
+		func(entries []*entry.Entry) error {
+			if b.refused() {
+				return nil
+			}
+			made, known, err := b.register(ctx, entries)
+			if err != nil {
+				return err
+			}
+			if b.refused() {
+				cases = 0
+			}
+			b.count(api.Recorded{Cases: cases, Entries: made, Known: known})
+			return b.ask(ctx, open)
+		})
 }
 
-// register registers entries. A refusal of the ledger ends the recording of the request. An id
-// that is taken is the same cases again, since ids derive from the content.
-func (b *Batch) register(ctx context.Context, entries []*entry.Entry, cases uint64) error {
-	if b.refused() {
-		return nil
-	}
-	var made, known uint64
+// register registers entries, and counts those that are new and those that the log had. A refusal
+// of the ledger ends the recording of the request. An id that is taken is the same cases again,
+// since ids derive from the content. A task that exists was created by another request meanwhile.
+func (b *Batch) register(ctx context.Context, entries []*entry.Entry) (made, known uint64, err error) {
 	for len(entries) > 0 {
 		answer, err := b.recorder.Submit(ctx, entries...)
 		if refusal, refused := errors.AsType[*entry.Refusal](err); refused { // nothing can be taken now
 			answer, err = &ledger.Answer{Refused: refusal}, nil
 		}
 		if err != nil {
-			return err
+			return made, known, err
 		}
 		for _, at := range answer.Registered {
 			if at.Duplicate {
@@ -201,18 +218,60 @@ func (b *Batch) register(ctx context.Context, entries []*entry.Entry, cases uint
 		entries = entries[len(answer.Registered):]
 		switch {
 		case answer.Refused == nil:
-		case answer.Refused.Problem == entry.IDConflict:
+		case answer.Refused.Problem == entry.IDConflict, entries[0].Kind == entry.KindTask && answer.Refused.Problem == entry.StateConflict:
 			known++
 			entries = entries[1:]
 		default:
 			b.end(api.Refused, answer.Refused.Error())
-			entries, cases = nil, 0
+			entries = nil
 		}
 	}
+	return made, known, nil
+}
+
+// count adds to what the answer says.
+func (b *Batch) count(more api.Recorded) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.said.Cases, b.said.Entries, b.said.Known = b.said.Cases+cases, b.said.Entries+made, b.said.Known+known
-	return nil
+	b.said.Cases, b.said.Entries, b.said.Known, b.said.Asked = b.said.Cases+more.Cases, b.said.Entries+more.Entries, b.said.Known+more.Known, b.said.Asked+more.Asked
+}
+
+// ask asks people about cases that escalated and that are in the log.
+func (b *Batch) ask(ctx context.Context, open []entry.Joint) error {
+	if b.refused() || b.recorder.Known == nil {
+		return nil
+	}
+	questions, err := b.questions(open)
+	if err != nil || len(questions) == 0 {
+		return err
+	}
+	asked, _, err := b.register(ctx, questions)
+	b.count(api.Recorded{Asked: asked})
+	return err
+}
+
+// questions are the entries that ask about cases, without those that the log has.
+func (b *Batch) questions(open []entry.Joint) (list []*entry.Entry, err error) {
+	for i := range open {
+		a := open[i].Attempt
+		for c := range a.Cases() {
+			q := question.Of(a, c, b.recorder.Rules(a.Policy))
+			if q == nil || b.asks == question.Max || b.recorder.Known(q.Task) {
+				continue
+			}
+			q.JTI, q.Iat = uuid.NewString(), a.Iat
+			e, err := entry.New(q)
+			if err == nil {
+				err = b.recorder.Sign(e)
+			}
+			if err != nil {
+				return nil, err
+			}
+			b.asks++
+			list = append(list, e)
+		}
+	}
+	return list, nil
 }
 
 // ended reports whether no more cases are recorded.

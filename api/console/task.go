@@ -79,7 +79,7 @@ func (k *Console) words(ctx context.Context, t *api.Task) {
 			return
 		}
 		if b, ok := e.Body.(*entry.Task); ok {
-			t.Reason = b.Reason
+			t.Reason, t.About = b.Reason, b.About
 		}
 	}
 	for e, err := range k.cfg.Source.Entries(ctx, t.Created, t.Created+1) {

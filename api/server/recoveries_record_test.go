@@ -15,6 +15,7 @@ import (
 	"recoveryledger/api/attempts"
 	"recoveryledger/api/certificate"
 	"recoveryledger/api/server"
+	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/rollout"
@@ -26,7 +27,12 @@ import (
 func (n *node) engineOf(key *keys.Signer, hourly int64, now func() time.Time) {
 	n.t.Helper()
 	n.cfg.Attempts = attempts.New(attempts.Config{Submit: n.log.Submit, Origin: origin, Sign: key.Sign, Hourly: hourly, Now: now,
-		Owner: func() (entry.Principal, bool) { return n.coord.View().Chain.Owner(key.Public().KeyID()) }})
+		Owner: func() (entry.Principal, bool) { return n.coord.View().Chain.Owner(key.Public().KeyID()) },
+		Known: func(task entry.Ref) (known bool) {
+			n.coord.Read(func(s *coord.State) { _, known = s.Task(task) })
+			return known
+		},
+		Rules: func(entry.Digest) *recovery.Policy { return recovery.Default() }})
 	n.again()
 }
 

@@ -78,7 +78,7 @@ func (s *Server) complete(t *api.Task) error {
 	}
 	t.CreatedAt = first.RegisteredAt
 	if b, ok := newest.Body.(*entry.Task); ok {
-		t.Reason = b.Reason
+		t.Reason, t.About = b.Reason, b.About
 	}
 	if l, ok := s.coord.Leases().Find(t.Task); ok && t.State.Held() {
 		t.Lease = l.Told(s.log.Now())

@@ -21,7 +21,7 @@ func EscalatedTask(t *api.Task) api.Escalation {
 	if !found {
 		question = t.Reason
 	}
-	return api.Escalation{Kind: "task", ID: string(t.Task), Index: t.Created, Since: t.ChangedAt, State: string(t.State), Question: question}
+	return api.Escalation{Kind: "task", ID: string(t.Task), Index: t.Created, Since: t.ChangedAt, State: string(t.State), Question: question, About: t.About}
 }
 
 // EscalatedIncident is what an incident asks people; ok is false if it asks nothing.

@@ -128,7 +128,7 @@ type recoverOptions struct {
 	scenario, out, baseline string
 	ledger, key             string
 	workers                 int
-	keepGoing, resume       bool
+	keepGoing, resume, ask  bool
 }
 
 func (a *app) recoverCommand() *cobra.Command {
@@ -156,6 +156,7 @@ func (a *app) recoverCommand() *cobra.Command {
 	o.RegisterTLS(flags)
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "skip lines that cannot be used, and list them")
 	flags.BoolVar(&o.resume, "resume", false, "continue the unfinished run in --out")
+	flags.BoolVar(&o.ask, "ask", true, "with --ledger, ask people about cases that escalate (arl escalation list), unless the run is simulated or, not live, has a --baseline")
 	o.register(flags)
 	_ = cmd.MarkFlagRequired("scenario") // the flag exists
 	cmd.AddCommand(a.recoverOneCommand())
@@ -202,7 +203,15 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 				return err
 			}
 		}
+		recorder.Ask = o.ask && o.simulate == "" && (o.live != "" || o.baseline == "")
+		recorder.Rules = []*recovery.Policy{r.Policy, r.Candidate}
 		err = a.execute(ctx, r, o, reg.Root.Origin)
+		if recorder.Asked > 0 {
+			fmt.Fprintf(a.Err, "people are asked about %d cases: arl escalation list\n", recorder.Asked)
+		}
+		if recorder.Unasked > 0 {
+			fmt.Fprintf(a.Err, "nobody is asked about %d more cases: read the failures in the report\n", recorder.Unasked)
+		}
 		if o.out == "" || !recorder.Ended() {
 			return err
 		}

@@ -46,6 +46,17 @@ func (f *Fold) Of(inForce *recovery.Policy, id string) recovery.Arms {
 	return a
 }
 
+// Rules returns the rules with a digest: those in force, or the candidate; nil: neither.
+func (f *Fold) Rules(inForce *recovery.Policy, digest entry.Digest) *recovery.Policy {
+	switch {
+	case inForce.Hash() == digest:
+		return inForce
+	case f.current != nil && f.current.Terms.CandidateDigest == digest:
+		return f.current.Compiled()
+	}
+	return nil
+}
+
 // Follow takes up a policy or rollout entry of a list that somebody else made of a log. Entries of
 // other kinds change nothing. The error says that the list lacks entries; the state is as before.
 func (f *Fold) Follow(e *entry.Registered) error {

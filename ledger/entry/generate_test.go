@@ -294,6 +294,11 @@ func drawTask(t *rapid.T, h entry.Header) *entry.Task {
 		From: state.Draw(t, "from"), To: state.Draw(t, "to"), Reason: genText.Draw(t, "reason"), Epoch: genCount.Draw(t, "epoch"),
 		RetryCount: genCount.Draw(t, "retries"), ResumeCount: genCount.Draw(t, "resumes"), Type: maybeText(t, "type", genWord),
 		MaxRetries: maybe(t, "max", rapid.Int64Range(0, entry.MaxRetries)), Agent: entry.Principal(maybeText(t, "agent", genName)), LeaseMS: maybe(t, "lease", rapid.Int64Range(entry.MinLeaseMS, entry.MaxLeaseMS))}
+	if rapid.Bool().Draw(t, "about") {
+		k.Op, k.Type = entry.TaskCreate, ""
+		k.About = &entry.TaskCase{Case: genName.Draw(t, "case"), Attempt: attemptID,
+			Agent: entry.Principal(maybeText(t, "of", genName)), Decided: rapid.SliceOfN(genWord, 1, 3).Draw(t, "decided")}
+	}
 	if rapid.Bool().Draw(t, "snapshot") {
 		k.Snapshot = &entry.Snapshot{Exec: genRef.Draw(t, "exec"), Agent: entry.Principal(genName.Draw(t, "agent")), Turns: genCount.Draw(t, "turns"),
 			MaxTurns: genCount.Draw(t, "max turns"), CostMicroUSD: genCount.Draw(t, "cost"), Status: genWord.Draw(t, "status"),

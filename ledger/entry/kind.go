@@ -208,9 +208,10 @@ var kinds = map[Kind]*rule{
 	}),
 	KindTask: withHeader(true, rule{
 		required: []string{"task", "op", "from", "to", "reason", "epoch", "retry_count", "resume_count"},
-		optional: []string{"type", "max_retries", "agent", "lease_ms", "snapshot"},
+		optional: []string{"type", "max_retries", "agent", "lease_ms", "snapshot", "about"},
 		inner: map[string]*rule{"snapshot": {required: []string{"exec", "agent", "turns", "max_turns", "cost_micro_usd",
-			"status", "started_at", "taken_at", "messages", "class", "code", "context_digest"}, optional: []string{"attempts"}}},
+			"status", "started_at", "taken_at", "messages", "class", "code", "context_digest"}, optional: []string{"attempts"}},
+			"about": {required: []string{"case", "attempt", "decided"}, optional: []string{"agent"}}},
 	}),
 	KindAttempt: withHeader(true, rule{
 		required: attemptCase.required,

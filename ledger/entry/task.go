@@ -44,6 +44,16 @@ type Task struct {
 	Agent       Principal `json:"agent,omitempty"`
 	LeaseMS     *int64    `json:"lease_ms,omitempty"`
 	Snapshot    *Snapshot `json:"snapshot,omitempty"`
+	About       *TaskCase `json:"about,omitempty"` // with op create of an engine
+}
+
+// TaskCase is a case that an engine gave up. The task asks people about the case: it has no type,
+// so that it waits for an operator.
+type TaskCase struct {
+	Case    string    `json:"case"`
+	Attempt string    `json:"attempt" doc:"jti of the attempt entry of the same issuer that has the case"`
+	Agent   Principal `json:"agent,omitzero" doc:"agent whose work the case is; absent: not known"`
+	Decided []string  `json:"decided" doc:"strategies that people carry out, in the order of the ladder"`
 }
 
 // Snapshot has the counts and digests of a failed execution. It never has message contents (TSK-3).
@@ -84,9 +94,19 @@ func (t *Task) check() error {
 		optional("agent", string(t.Agent), checkName),
 		checkWithin("lease_ms", t.LeaseMS, MinLeaseMS, MaxLeaseMS))
 	if err == nil && t.Snapshot != nil {
-		return inside("snapshot", t.Snapshot.check())
+		err = inside("snapshot", t.Snapshot.check())
+	}
+	if err == nil && t.About != nil {
+		err = first(refuseIf(t.Op != TaskCreate, "about", "only create may have it"),
+			refuseIf(t.Type != "", "type", "a task about a case has none, so that a person decides"), inside("about", t.About.check()))
 	}
 	return err
+}
+
+func (c *TaskCase) check() error {
+	return first(checkName("case", c.Case), refuseIf(!isUUID(c.Attempt), "attempt", "%.60q is not a UUID in lower case", c.Attempt),
+		optional("agent", string(c.Agent), checkName), checkLen("decided", len(c.Decided), 1, MaxList),
+		each("decided", c.Decided, func(s *string) error { return checkWord("", *s) }))
 }
 
 func (s *Snapshot) check() error {

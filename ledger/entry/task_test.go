@@ -1,10 +1,26 @@
 package entry_test
 
 import (
+	"errors"
 	"testing"
 
 	"recoveryledger/ledger/entry"
 )
+
+// TestTaskAboutACaseHasNoType: no agent gets such a task without a person.
+func TestTaskAboutACaseHasNoType(t *testing.T) {
+	body := &entry.Task{Header: header(entry.KindTask), Task: "engine#c", Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated,
+		Reason: "escalate", About: &entry.TaskCase{Case: "c", Attempt: attemptID, Decided: []string{"escalate"}}}
+	if _, err := entry.New(body); err != nil {
+		t.Fatal(err)
+	}
+	body.Type = "refund"
+	if refusal, ok := errors.AsType[*entry.Refusal](second(entry.New(body))); !ok || refusal.Field != "type" {
+		t.Errorf("with a type: %v", refusal)
+	}
+}
+
+func second(_ *entry.Entry, err error) error { return err }
 
 // TestTaskMoves holds the table of moves to protocol.md, section 9, as it is
 // written there: who leaves which state for which.

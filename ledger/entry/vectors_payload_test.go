@@ -43,6 +43,18 @@ type change struct {
 	least            bool   // of the minimal fixture
 }
 
+// attemptID is the id of an attempt entry.
+const attemptID = "0190b9d4-7d3e-7cc0-9f11-6c0d8e6a5b21"
+
+// aboutCase is the member about of a task, with one member of it set otherwise.
+func aboutCase(member string) string {
+	members := map[string]string{"case": `"case":"c"`, "attempt": `"attempt":"` + attemptID + `"`, "decided": `"decided":["quarantine","escalate"]`}
+	if name, _, ok := strings.Cut(strings.TrimPrefix(member, `"`), `"`); ok {
+		members[name] = member
+	}
+	return "{" + strings.Join(slices.Sorted(maps.Values(members)), ",") + "}"
+}
+
 // authorityKey stands for the first key of the policy fixture.
 const authorityKey = `"the first key"`
 
@@ -373,6 +385,17 @@ var changes = map[entry.Kind][]change{
 		{name: "snapshot-status-null", path: "snapshot.status", json: `null`},
 		{name: "snapshot-taken-at-zero", path: "snapshot.taken_at", json: `0`},
 		{name: "snapshot-attempts-huge", path: "snapshot.attempts", json: `65`},
+		{name: "about-with-another-op", path: "about", json: aboutCase("")},
+		{name: "about-a-case", path: "about", json: aboutCase(""), field: "ok", least: true},
+		{name: "about-a-case-of-an-agent", path: "about", json: aboutCase(`"agent":"a"`), field: "ok", least: true},
+		{name: "about-null", path: "about", json: `null`, least: true},
+		{name: "about-a-case-with-space", path: "about", json: aboutCase(`"case":"a b"`), field: "about.case", least: true},
+		{name: "about-an-agent-with-space", path: "about", json: aboutCase(`"agent":"a b"`), field: "about.agent", least: true},
+		{name: "about-an-index", path: "about", json: aboutCase(`"attempt":7`), field: "about.attempt", least: true},
+		{name: "about-no-uuid", path: "about", json: aboutCase(`"attempt":"7"`), field: "about.attempt", least: true},
+		{name: "about-without-decided", path: "about", json: `{"case":"c","attempt":"` + attemptID + `"}`, field: "about.decided", least: true},
+		{name: "about-nothing-decided", path: "about", json: aboutCase(`"decided":[]`), field: "about.decided", least: true},
+		{name: "about-a-sentence", path: "about", json: aboutCase(`"decided":["escalate","rm -rf /"]`), field: "about.decided[1]", least: true},
 		{name: "snapshot-context-text", path: "snapshot.context_digest", json: `"the whole conversation"`},
 	},
 	entry.KindAttempt: {

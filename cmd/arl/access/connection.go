@@ -290,6 +290,12 @@ func (c *Connection) Receipts(ctx context.Context, index entry.Index, value stri
 		q.Kinds = []entry.Kind{entry.Kind(value)}
 	case entry.ByWorkflow:
 		q.Workflow = entry.WorkflowID(value)
+	case entry.ByTask:
+		q.Task = entry.Ref(value)
+	default:
+		return func(yield func(*verify.Receipt, error) bool) {
+			yield(nil, fmt.Errorf("access: a server lists no entries by the index %q", index))
+		}
 	}
 	return func(yield func(*verify.Receipt, error) bool) {
 		for e, err := range c.Client.Entries(ctx, q) {

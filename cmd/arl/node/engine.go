@@ -6,6 +6,8 @@ import (
 	"recoveryledger/api/attempts"
 	"recoveryledger/api/server"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -34,8 +36,16 @@ func (e *Engine) Begin(n *Node, config *server.Config) error {
 	if err != nil {
 		return exit.KeyFile(err)
 	}
-	id := signer.Public().KeyID()
+	id, rules := signer.Public().KeyID(), &coord.Rules{}
 	config.Attempts = attempts.New(attempts.Config{Submit: n.Log.Submit, Origin: n.Origin, Sign: signer.Sign, Hourly: e.hourly,
-		Owner: func() (entry.Principal, bool) { return n.Replica.View().Chain.Owner(id) }})
+		Owner: func() (entry.Principal, bool) { return n.Replica.View().Chain.Owner(id) },
+		Known: func(task entry.Ref) (known bool) {
+			n.Replica.Read(func(s *coord.State) { _, known = s.Task(task) })
+			return known
+		},
+		Rules: func(digest entry.Digest) (found *recovery.Policy) {
+			n.Replica.Read(func(s *coord.State) { found = s.Rollouts().Rules(rules.Of(s), digest) })
+			return found
+		}})
 	return nil
 }

@@ -16,9 +16,12 @@ import (
 
 	"github.com/google/uuid"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/question"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/inorder"
+	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 )
 
@@ -44,15 +47,28 @@ type Recorder struct {
 	Issuer entry.Principal
 	// Run is the id of the run.
 	Run string
+	// Ask is whether people are asked about cases that escalate (package question). Rules are the
+	// policies that decide, for their advice to people.
+	Ask   bool
+	Rules []*recovery.Policy
+	// Asked counts the questions that are new, Unasked the cases beyond [question.Max], both as of
+	// the last Flush or End.
+	Asked, Unasked int64
 
 	known   map[string]entry.Digest // for a resumed run: its entries in the log, by id
-	cases   map[string]entry.Digest // and the traces of its cases there
-	shadows map[string]entry.Digest // and the cases that a candidate decided beside, without traces
+	cases   map[string]knownCase    // and its cases there
+	shadows map[string]knownCase    // and the cases that a candidate decided beside, without traces
 	open    []entry.Joint           // that further cases may join
 	opened  map[together]int        // where they stand in open
 	waiting int                     // cases in open
 	ended   bool                    // the run is closed
 	queue   inorder.Queue[[]*entry.Entry]
+}
+
+// knownCase is a case in the log: its trace, and the id of its entry.
+type knownCase struct {
+	trace entry.Digest
+	jti   string
 }
 
 // together is what cases of one entry have in common.
@@ -69,7 +85,7 @@ var ErrOther = errors.New("record: the ledger has an entry of the run with anoth
 
 // Resume finds out which entries of the run were registered before.
 func (r *Recorder) Resume(ctx context.Context) error {
-	r.known, r.cases, r.shadows = map[string]entry.Digest{}, map[string]entry.Digest{}, map[string]entry.Digest{}
+	r.known, r.cases, r.shadows = map[string]entry.Digest{}, map[string]knownCase{}, map[string]knownCase{}
 	for receipt, err := range r.Ledger.Receipts(ctx, entry.ByWorkflow, string(r.workflow())) {
 		if err != nil {
 			return err
@@ -84,7 +100,7 @@ func (r *Recorder) Resume(ctx context.Context) error {
 				cases = r.shadows
 			}
 			for c := range a.Cases() {
-				cases[c.Case] = c.TraceDigest
+				cases[c.Case] = knownCase{c.TraceDigest, a.JTI}
 			}
 			continue
 		}
@@ -120,11 +136,12 @@ func (r *Recorder) Attempt(ctx context.Context, a *entry.Attempt) error {
 	if a.Arm == entry.ArmShadow {
 		cases, a.Agent = r.shadows, cmp.Or(a.Agent, r.Issuer)
 	}
-	if trace, there := cases[a.Case]; there {
-		if trace != a.TraceDigest {
+	if before, there := cases[a.Case]; there {
+		if before.trace != a.TraceDigest {
 			return fmt.Errorf("%w: case %s of %s: the run cannot continue", ErrOther, a.Case, r.workflow())
 		}
-		return nil
+		a.Header = r.header(before.jti)
+		return r.askAgain(ctx, a)
 	}
 	if r.opened == nil {
 		r.opened = map[together]int{}
@@ -159,7 +176,81 @@ func (r *Recorder) settle(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx)
 	return r.queue.Put(
 		func() ([]*entry.Entry, error) { return r.sealed(open) },
-		func(entries []*entry.Entry) error { return r.Ledger.Register(ctx, entries) })
+		func(entries []*entry.Entry) error {
+			if err := r.Ledger.Register(ctx, entries); err != nil {
+				return err
+			}
+			return r.ask(ctx, open)
+		})
+}
+
+// askAgain asks people about a case that the log has: the run may have ended between the entry of
+// the case and the question.
+func (r *Recorder) askAgain(ctx context.Context, a *entry.Attempt) error {
+	if !r.Ask || a.Status != entry.StatusEscalated {
+		return nil
+	}
+	return r.queue.Put(func() ([]*entry.Entry, error) { return nil, nil },
+		func([]*entry.Entry) error { return r.ask(ctx, []entry.Joint{{Attempt: a}}) })
+}
+
+// ask asks people about cases whose entries are in the log. A question that the log has is not
+// asked again. One commit at a time calls ask.
+func (r *Recorder) ask(ctx context.Context, open []entry.Joint) error {
+	var questions []*entry.Entry
+	for i := range open {
+		a := open[i].Attempt
+		for c := range a.Cases() {
+			e, err := r.question(ctx, a, c)
+			if err != nil {
+				return err
+			}
+			if e != nil {
+				questions = append(questions, e)
+			}
+		}
+	}
+	if len(questions) == 0 {
+		return nil
+	}
+	return r.Ledger.Register(ctx, questions)
+}
+
+// question returns the entry that asks people about a case; nil: nobody is to be asked.
+func (r *Recorder) question(ctx context.Context, a *entry.Attempt, c *entry.AttemptCase) (*entry.Entry, error) {
+	q := question.Of(a, c, r.rules(a.Policy))
+	switch {
+	case !r.Ask || q == nil:
+		return nil, nil
+	case r.Asked == question.Max:
+		r.Unasked++
+		return nil, nil
+	}
+	for _, err := range r.Ledger.Receipts(ctx, entry.ByTask, string(q.Task)) {
+		return nil, err // the first receipt says that the question was asked
+	}
+	wid := q.Wid
+	q.Header = keys.NewHeader(r.Issuer, r.Root.Origin)
+	q.Wid = wid
+	e, err := entry.New(q)
+	if err == nil {
+		err = r.Sign(e)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.Asked++
+	return e, nil
+}
+
+// rules returns the policy with a digest; nil: it is not known.
+func (r *Recorder) rules(digest entry.Digest) *recovery.Policy {
+	for _, p := range r.Rules {
+		if p != nil && p.Hash() == digest {
+			return p
+		}
+	}
+	return nil
 }
 
 // sealed makes the entries of cases.

@@ -33,6 +33,7 @@ function rolesFor(kind, body) {
     case "outcome":
       return body.result === "unknown" ? ["agent", "coordinator", "approver"] : ["agent"];
     case "task":
+      if (body.op === "create" && "about" in body) return ["engine"];
       return [Object.entries(TASKS).find(([, ops]) => ops.split(" ").includes(body.op))?.[0] ?? "coordinator"];
     case "rollout":
       if (body.op === "abort") return ["operator", "approver", "coordinator"];

@@ -58,6 +58,7 @@ const object = (members, closed = false) => {
 
 const NAME = "[A-Za-z0-9._:/@-]{1,128}";
 const name = text(new RegExp(`^${NAME}$`));
+const uuid = text(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
 const ref = text(new RegExp(`^${NAME}#${NAME}$`));
 /** @param {string} v */
 export const isName = (v) => name(v) === null;
@@ -243,6 +244,7 @@ const KINDS = {
       exec: ref, agent: name, turns: count, max_turns: count, cost_micro_usd: count, status: word, started_at: positive,
       taken_at: positive, messages: count, class: word, code: word, context_digest: digest, "attempts?": number(0, 64),
     }),
+    "about?": object({ case: name, attempt: uuid, "agent?": name, decided: list(word, 1) }),
   },
   attempt: {
     "run?": name, "agent?": name, "task?": ref, "policy?": digest, "arm?": one("control canary shadow"),
@@ -280,7 +282,7 @@ const KINDS = {
 /** @type {Record<string, Check>} */
 const HEADER = {
   v: number(1, 1),
-  jti: text(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/),
+  jti: uuid,
   iss: name,
   aud: bytes(1, 128),
   iat: positive,
@@ -307,6 +309,7 @@ const NEEDS = [
   ["outcome", "result", "irrevocable failed refused withheld unknown", "residual"],
   ["outcome", "result", "compensated", "comp_exec"],
   ["outcome", "result", "restored", "post_digest"],
+  ["task", "op", "reassign cancel release start review complete block assign fail interrupt", "about!"],
   ["attempt", "arm", "control canary shadow", "policy"],
   ["run", "op", "close", "run_root report_digest recommendation"],
   ["run", "op", "open", "run_root! report_digest! recommendation!"],
@@ -357,6 +360,7 @@ export function checkPayload(kind, body) {
     }
   }
   if (kind === "execution" && (!distinct(body.parents.map((/** @type {any} */ p) => p.exec)) || (body.compensates && body.parents.length))) return "parents";
+  if (kind === "task" && body.about && "type" in body) return "type";
   return kind === "attempt" ? attemptFault(body) : null;
 }
 
