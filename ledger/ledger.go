@@ -179,8 +179,8 @@ type Config struct {
 	// Cluster makes the log one node of a cluster. Nil: the log orders by itself.
 	Cluster *Cluster
 	// Rebuild is told, while Open builds the state again from the entries behind the newest
-	// snapshot, how many of total are applied. Nil: nobody is told.
-	Rebuild func(done, total uint64)
+	// snapshot, how many of total are applied. An error of it ends Open. Nil: nobody is told.
+	Rebuild func(done, total uint64) error
 	// CommitTimeout ends the process when a commit hangs longer. 0: 30 s.
 	CommitTimeout time.Duration
 }
@@ -207,7 +207,7 @@ func (c *Config) withDefaults(dir string) (*Config, error) {
 		d.Observe = func(Commit) {}
 	}
 	if d.Rebuild == nil {
-		d.Rebuild = func(_, _ uint64) {}
+		d.Rebuild = func(_, _ uint64) error { return nil }
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)

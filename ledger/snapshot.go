@@ -222,8 +222,15 @@ func (l *Log) restoreFold(fold Fold, v *view) (snapshot uint64, frontier *merkle
 	if snapshot, err = l.restoreSnapshot(fold, v.head.Size); err != nil {
 		return 0, nil, err
 	}
-	frontier, err = l.replay(context.Background(), v, &rebuilt{fold, l.cfg.Rebuild, v.head.Size}, snapshot, v.head.Size)
-	return snapshot, frontier, err
+	ctx, stop := context.WithCancelCause(context.Background())
+	defer stop(nil)
+	tell := func(done, total uint64) {
+		if err := l.cfg.Rebuild(done, total); err != nil {
+			stop(err)
+		}
+	}
+	frontier, err = l.replay(ctx, v, &rebuilt{fold, tell, v.head.Size}, snapshot, v.head.Size)
+	return snapshot, frontier, cmp.Or(context.Cause(ctx), err)
 }
 
 // rebuilt is a fold that tells how much of the log has been applied to it.
@@ -247,7 +254,7 @@ func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (
 		return nil, fmt.Errorf("ledger: read tree: %w", err)
 	}
 	for e, err := range bulkEntries(ctx, l.db, from, to) {
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return nil, err
 		}
 		if err := takeUp(fold, e); err != nil {

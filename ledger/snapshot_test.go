@@ -134,7 +134,7 @@ func TestRestoredAndRebuiltFoldsAreEqual(t *testing.T) {
 	var told []uint64
 	for _, disk := range []*vfs.MemFS{restored, rebuilt} {
 		cfg, size := rollConfig(t, disk), uint64(0)
-		cfg.Rebuild = func(done, total uint64) { told, size = append(told, done), total }
+		cfg.Rebuild = func(done, total uint64) error { told, size = append(told, done), total; return nil }
 		r := start(t, "log", cfg)
 		if disk == rebuilt && (size != r.Head().Size || uint64(len(told)) != size || !slices.IsSorted(told) || told[size-1] != size) {
 			t.Errorf("told of %d entries of %d, up to %d", len(told), size, told[len(told)-1])
@@ -233,6 +233,29 @@ func TestASnapshotOfAnotherVersionIsRebuilt(t *testing.T) {
 		t.Fatalf("the fold has %d entries, want 50", admitting.size)
 	}
 	r.add(10)
+	r.checkAll()
+}
+
+// TestRebuildEndsWhenAsked opens a log without a snapshot, and asks for the end on the way: Open
+// returns what asked, and the next Open builds the state.
+func TestRebuildEndsWhenAsked(t *testing.T) {
+	disk := logOf(t, 3000)
+	forgetSnapshots(t, disk)
+	cfg, asked, told := config(t, disk), errors.New("asked to end"), uint64(0)
+	cfg.Rebuild = func(done, total uint64) error {
+		if told = done; done >= 100 && total == 3000 {
+			return asked
+		}
+		return nil
+	}
+	if _, err := ledger.Open("log", cfg); !errors.Is(err, asked) || told >= 3000 {
+		t.Fatalf("%v after %d entries", err, told)
+	}
+	cfg.Rebuild = func(done, _ uint64) error { told = done; return nil }
+	r := start(t, "log", cfg)
+	if told != 3000 {
+		t.Errorf("built from %d entries", told)
+	}
 	r.checkAll()
 }
 

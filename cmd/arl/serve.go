@@ -125,7 +125,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.cell.Begin(ctx, o.data, logger); err != nil {
 		return errors.Join(err, e.listener.Close())
 	}
-	n, err := node.Open(node.Options{
+	n, err := node.Open(ctx, node.Options{
 		Dir: o.data, Origin: o.origin, Create: true, Serves: true, Decides: !o.acceptNoCoordinator, Index: o.index, Anchor: o.anchor,
 		AcceptAnchor: o.acceptAnchor, AcceptClock: o.acceptClock,
 		Reserve: o.reserveBytes(), Logger: logger, Observe: counts.Commit, Machine: a.trust(),
@@ -138,6 +138,9 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		}
 	}
 	if err != nil {
+		if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+			err = nil // it was asked to end while it opened
+		}
 		return errors.Join(err, e.listener.Close())
 	}
 	var rounds *witness.Rounds

@@ -40,7 +40,7 @@ func (m *Machine) WithRegistry(ctx context.Context, w *Where, use func(*Recordin
 	if w.Data == "" {
 		return m.WithConnection(ctx, &w.Target, func(c *Connection) error { return use(&Recording{c, c.Root, c.Profile}) })
 	}
-	n, err := node.Open(m.InPlace(w))
+	n, err := node.Open(ctx, m.InPlace(w))
 	if err != nil {
 		return err
 	}

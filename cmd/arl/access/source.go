@@ -70,7 +70,7 @@ func (m *Machine) WithLog(ctx context.Context, w *Where, use func(*Log) error) e
 	}
 	options := m.InPlace(w)
 	options.Looks = true
-	n, err := node.Open(options)
+	n, err := node.Open(ctx, options)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 func TestExamine(t *testing.T) {
 	home, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
 	machine := &access.Machine{Trust: &trust.Store{Home: func() (string, error) { return home, nil }}}
-	n, err := node.Open(node.Options{Dir: data, Create: true, Decides: true, Machine: machine.Trust, Fatal: func(err error) { t.Error(err) }})
+	n, err := node.Open(t.Context(), node.Options{Dir: data, Create: true, Decides: true, Machine: machine.Trust, Fatal: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (n *Node) admitPolicy(policy *entry.Policy) error {
 // It changes nothing in the store. A difference is [complete.ErrStore].
 func CheckIndex(ctx context.Context, o Options) (*complete.CheckReport, error) {
 	o.Looks = true
-	n, err := Open(o)
+	n, err := Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}

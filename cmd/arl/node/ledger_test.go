@@ -38,7 +38,7 @@ func (s *scene) run() (p *trust.Profile, err error) {
 	s.t.Helper()
 	o := s.options()
 	o.Create, o.Decides = true, true
-	n, err := node.Open(o)
+	n, err := node.Open(s.t.Context(), o)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *scene) run() (p *trust.Profile, err error) {
 // whoever only looks.
 func TestLedgerOfADirectory(t *testing.T) {
 	s := newScene(t)
-	if _, err := node.Open(s.options()); exit.Code(err) != exit.NotFound {
+	if _, err := node.Open(t.Context(), s.options()); exit.Code(err) != exit.NotFound {
 		t.Errorf("without a ledger: %v", err)
 	}
 	first, err := s.run()
@@ -79,21 +79,21 @@ func TestLedgerOfADirectory(t *testing.T) {
 	}
 	o := s.options()
 	o.Looks = true
-	n, err := node.Open(o)
+	n, err := node.Open(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if root, err := n.Root(); err != nil || root.Genesis != first.Root.Genesis {
 		t.Errorf("the root of the directory is %+v, %v", root, err)
 	}
-	if _, err := node.Open(o); !errors.Is(err, ledger.ErrInUse) {
+	if _, err := node.Open(t.Context(), o); !errors.Is(err, ledger.ErrInUse) {
 		t.Errorf("opened twice: %v", err)
 	}
 	if err := n.Log.Close(); err != nil {
 		t.Fatal(err)
 	}
 	o.Origin = "another.example/log"
-	if _, err := node.Open(o); exit.Code(err) != exit.Config {
+	if _, err := node.Open(t.Context(), o); exit.Code(err) != exit.Config {
 		t.Errorf("opened as another ledger: %v", err)
 	}
 }
@@ -128,7 +128,7 @@ func TestChangeOrigin(t *testing.T) {
 		t.Fatalf("the new ledger is %+v, %v", after, err)
 	}
 	o.Origin, o.Create, o.Dir = before.Root.Origin, true, filepath.Join(t.TempDir(), "other")
-	if _, err := node.Open(o); !errors.Is(err, ledger.ErrLost) {
+	if _, err := node.Open(t.Context(), o); !errors.Is(err, ledger.ErrLost) {
 		t.Errorf("a second log of the old origin: %v", err)
 	}
 }

@@ -2,6 +2,8 @@ package node
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -17,9 +19,9 @@ func TestRebuildTells(t *testing.T) {
 		life := &Life{Logger: slog.New(slog.NewTextHandler(&said, nil))}
 		o := &Options{Progress: life.Progress}
 		for _, seconds := range []uint64{0, 25} {
-			tell, end := o.rebuilding(time.Now())
+			tell, end := o.rebuilding(t.Context(), time.Now())
 			for done := range seconds + 1 {
-				tell(done, seconds)
+				_ = tell(done, seconds) // no end is asked for
 				time.Sleep(time.Second)
 			}
 			end()
@@ -39,16 +41,21 @@ func TestRebuildSaysAtOnce(t *testing.T) {
 		o := &Options{Progress: func(string) (func(done, total uint64), func()) {
 			return func(done, _ uint64) { shown = append(shown, done) }, func() { shown = append(shown, 0) }
 		}}
-		tell, end := o.rebuilding(time.Now())
-		tell(1, 3)
+		tell, end := o.rebuilding(t.Context(), time.Now())
+		_ = tell(1, 3) // no end is asked for
 		time.Sleep(time.Second)
-		tell(2, 3)
+		_ = tell(2, 3)
 		end()
 		if len(shown) != 2 || shown[0] != 2 || shown[1] != 0 {
 			t.Errorf("shown %v", shown)
 		}
-		if tell, end := (&Options{}).rebuilding(time.Now()); tell != nil || end == nil {
-			t.Error("nobody asked, and is shown")
+		ctx, cancel := context.WithCancel(t.Context())
+		tell, end = (&Options{}).rebuilding(ctx, time.Now())
+		before := tell(1, 3)
+		cancel()
+		if after := tell(2, 3); before != nil || !errors.Is(after, context.Canceled) {
+			t.Errorf("%v before the end is asked for, %v after", before, after)
 		}
+		end()
 	})
 }

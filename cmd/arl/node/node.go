@@ -105,13 +105,13 @@ type Options struct {
 }
 
 // Open opens a data directory. With Create, it makes a missing data directory.
-func Open(o Options) (*Node, error) {
+func Open(ctx context.Context, o Options) (*Node, error) {
 	n, err := Prepare(o)
 	if err != nil {
 		return nil, err
 	}
 	config := n.LedgerConfig(o)
-	tell, end := o.rebuilding(time.Now())
+	tell, end := o.rebuilding(ctx, time.Now())
 	config.Rebuild = tell
 	if o.Cluster != nil {
 		if err := o.Cluster(n, config); err != nil {
@@ -121,6 +121,8 @@ func Open(o Options) (*Node, error) {
 	n.Log, err = ledger.Open(n.Database(), config)
 	end()
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, err
 	case errors.Is(err, ledger.ErrLost):
 		return nil, n.without(err)
 	case errors.Is(err, ledger.ErrKeys):
@@ -150,16 +152,18 @@ func Open(o Options) (*Node, error) {
 }
 
 // rebuilding returns what shows how far the state is built again, and what ends the display. A
-// start of less than a second, as after an orderly end, shows nothing.
-func (o *Options) rebuilding(began time.Time) (tell func(done, total uint64), end func()) {
-	if o.Progress == nil {
-		return nil, func() {}
+// start of less than a second, as after an orderly end, shows nothing. When ctx ends, the building
+// ends: the next start begins it again.
+func (o *Options) rebuilding(ctx context.Context, began time.Time) (tell func(done, total uint64) error, end func()) {
+	show, end := func(_, _ uint64) {}, func() {}
+	if o.Progress != nil {
+		show, end = o.Progress("rebuild")
 	}
-	show, end := o.Progress("rebuild")
-	return func(done, total uint64) {
+	return func(done, total uint64) error {
 		if time.Since(began) >= time.Second {
 			show(done, total)
 		}
+		return ctx.Err()
 	}, end
 }
 

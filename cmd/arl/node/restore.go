@@ -185,7 +185,7 @@ func (r *Restoring) importing(n *Node, final destination, m *backup.Manifest, re
 // than the restored log.
 func (r *Restoring) askWitnesses(ctx context.Context, o Options, report *Restored) (err error) {
 	o.Serves = true
-	n, err := Open(o)
+	n, err := Open(ctx, o)
 	if err != nil {
 		return err
 	}
