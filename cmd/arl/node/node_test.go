@@ -38,7 +38,7 @@ func TestTuneRuntime(t *testing.T) {
 		{"GOGC is set", "80", "", false, collect, processors + 2},
 		{"GOMAXPROCS is set", "", "3", false, 25, processors},
 		{"both are set", "80", "3", false, collect, processors},
-		{"opened in place", "", "", true, collect, processors + 2},
+		{"opened in place", "", "", true, 50, processors + 2},
 	} {
 		t.Run(c.desc, func(t *testing.T) {
 			t.Setenv("GOGC", c.gogc)

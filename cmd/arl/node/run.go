@@ -74,7 +74,7 @@ func Broken(err error) error {
 // The data that a ledger keeps about its entries is large, long-lived and without pointers.
 // Frequent garbage collection of such data costs little, and less memory waits to be freed. A
 // ledger that is opened in place serves a program that makes the entries, most of whose data is
-// short-lived: there, frequent collection took a fifth of the processor time.
+// short-lived: there, such frequent collection took a fifth of the processor time.
 //
 // Two threads nearly always wait for the disk: one in the sync of a commit, one in the sync of the
 // anchor. The runtime takes as long as a sync to notice such a wait, and counts the thread as
@@ -82,8 +82,12 @@ func Broken(err error) error {
 // other thread lacks one.
 func tuneRuntime(serves bool) (restore func()) {
 	restore = func() {}
-	if serves && os.Getenv("GOGC") == "" {
-		before := debug.SetGCPercent(25)
+	if os.Getenv("GOGC") == "" {
+		percent := 25
+		if !serves {
+			percent = 50
+		}
+		before := debug.SetGCPercent(percent)
 		restore = func() { debug.SetGCPercent(before) }
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
