@@ -230,7 +230,7 @@ func TestServeRecordsRecoveries(t *testing.T) {
 	m.start()
 	m.arl("agent", "enrol", "--principal", "engine-1", "--key", file, "--roles", "engine", "--domain", "engine")
 	const one = `{"v":1,"id":"one","agent":"desk","steps":[{"id":"s","effect":"none","outcome":"failed","failure":{"raw":{"http_status":529}}}]}`
-	for _, want := range []string{`"cases":1,"entries":1,"known":0`, `"cases":1,"entries":0,"known":1`, `"reason":"quota"`} {
+	for _, want := range []string{`"cases":1,"entries":1,"asked":1,"known":0`, `"cases":1,"entries":0,"known":1`, `"reason":"quota"`} {
 		response, err := http.Post(m.url+"/v1/recoveries", api.MediaJSON, strings.NewReader(one))
 		m.must(err)
 		body, err := io.ReadAll(response.Body)
