@@ -220,9 +220,8 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	var beside sync.WaitGroup
 	beside.Go(func() { e.alive.Ready(ctx, n, e.url) })
 	beside.Go(func() { o.notifying.Run(ctx) })
-	var apart error
+	var conflict, ahead, apart error
 	beside.Go(func() { apart = o.cell.Run(ctx, n, s, fail) })
-	var conflict, ahead error
 	beside.Go(func() { ahead = o.publishing.Run(ctx, fail) })
 	beside.Go(func() {
 		if conflict = n.Witness(ctx, config.Witnesses); conflict != nil {

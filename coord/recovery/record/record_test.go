@@ -38,7 +38,7 @@ func newSite(tb testing.TB) *site {
 	home := tb.TempDir()
 	s := &site{t: tb, data: filepath.Join(tb.TempDir(), "data"), machine: &access.Machine{
 		Trust: &trust.Store{Home: func() (string, error) { return home, nil }}, Fatal: func(err error) { tb.Error(err) }}}
-	n, err := node.Open(node.Options{Dir: s.data, Create: true, Decides: true, Machine: s.machine.Trust, Fatal: s.machine.Fatal})
+	n, err := node.Open(tb.Context(), node.Options{Dir: s.data, Create: true, Decides: true, Machine: s.machine.Trust, Fatal: s.machine.Fatal})
 	s.must(err)
 	p := new(trust.Profile)
 	_, err = n.Run(tb.Context(), false, func(ctx context.Context) error {
