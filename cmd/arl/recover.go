@@ -207,10 +207,10 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 		recorder.Rules = []*recovery.Policy{r.Policy, r.Candidate}
 		err = a.execute(ctx, r, o, reg.Root.Origin)
 		if recorder.Asked > 0 {
-			fmt.Fprintf(a.Err, "people are asked about %d cases: arl escalation list\n", recorder.Asked)
+			fmt.Fprintf(a.Err, "people are asked about %s: arl escalation list\n", words.Counted(recorder.Asked, "case"))
 		}
 		if recorder.Unasked > 0 {
-			fmt.Fprintf(a.Err, "nobody is asked about %d more cases: read the failures in the report\n", recorder.Unasked)
+			fmt.Fprintf(a.Err, "nobody is asked about another %s: read the failures in the report\n", words.Counted(recorder.Unasked, "case"))
 		}
 		if o.out == "" || !recorder.Ended() {
 			return err
