@@ -33,13 +33,13 @@ for (let i = 0; i < 64; i++) VALUE[ALPHABET.charCodeAt(i)] = i;
  * Decodes standard base64 with padding. Anything but the one spelling of some
  * bytes, such as white space or padding bits that are set, is refused.
  *
- * @param {string} value
+ * @param {any} value
  * @param {boolean} [loose] takes padding bits that are set
- * @returns {Uint8Array | null} null if value is refused
+ * @returns {Uint8Array | null} null if value is refused, or no string
  */
 export function unbase64(value, loose = false) {
+  if (typeof value !== "string" || value.length % 4) return null;
   const n = value.length;
-  if (n % 4) return null;
   const pad = n && value[n - 1] === "=" ? (value[n - 2] === "=" ? 2 : 1) : 0;
   const out = new Uint8Array((n / 4) * 3 - pad);
   for (let i = 0, o = 0; i < n; i += 4) {

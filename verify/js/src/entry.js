@@ -43,9 +43,9 @@ function open(envelope) {
   if (!isKind(kind) || type !== PREFIX + kind + SUFFIX) throw malformed("payloadType", `not ${PREFIX}KIND${SUFFIX}`);
   const { keyid, sig: encoded } = signature;
   if (typeof keyid !== "string" || !/^SHA256:[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]$/.test(keyid)) throw malformed("keyid", "no OpenSSH fingerprint");
-  const sig = typeof encoded === "string" && encoded.length >= 4 && encoded.length <= 96 ? unbase64(encoded) : null;
-  if (!sig) throw malformed("sig", "no base64 of 1 to 72 bytes");
-  const raw = typeof envelope.payload === "string" ? unbase64(envelope.payload) : null;
+  const sig = unbase64(encoded);
+  if (!sig?.length || sig.length > 72) throw malformed("sig", "no base64 of 1 to 72 bytes");
+  const raw = unbase64(envelope.payload);
   const text = raw && decode(raw);
   if (!raw?.length || !text) throw malformed("payload", "no base64 of UTF-8");
   const parsed = parse(text);

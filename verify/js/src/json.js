@@ -20,7 +20,7 @@ export class Literal {
  * @typedef {{value: any, plain: boolean, spaced: boolean, odd: boolean, end: number, source: (value: any) => string}} Parsed
  */
 
-const NUMBER = /-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/y;
+const NUMBER = /-?(?:0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?/y;
 const SPECIAL = /[\\\0-\x1f]/;
 const LONE = /[\ud800-\udfff]/u;
 

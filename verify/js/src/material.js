@@ -207,7 +207,7 @@ export class Material {
 function isInstant(at) {
   if (typeof at === "number") return true;
   const raw = at?.raw;
-  if (typeof raw !== "string" || !/^-?(?:0|[1-9][0-9]*)$/.test(raw)) return false;
+  if (typeof raw !== "string" || !/^-?(0|[1-9]\d*)$/.test(raw)) return false;
   const n = BigInt(raw);
   return n >= -(1n << 63n) && n < 1n << 63n;
 }

@@ -30,7 +30,7 @@ export const EMPTY_ROOT = base64(EMPTY);
  * @returns {Uint8Array | null} null if value is not the text of a hash
  */
 export function parseHash(value) {
-  const raw = typeof value === "string" && value.length === 44 ? unbase64(value) : null;
+  const raw = unbase64(value);
   return raw?.length === 32 ? raw : null;
 }
 
@@ -41,10 +41,10 @@ export function parseHash(value) {
 export function uint(value) {
   const raw = value instanceof Literal ? value.raw : value;
   if (typeof raw === "number") return Number.isSafeInteger(raw) && raw >= 0 && !Object.is(raw, -0) ? raw : null;
-  if (typeof raw !== "string" || !/^(?:0|[1-9][0-9]{0,19})$/.test(raw)) return null;
+  if (typeof raw !== "string" || !/^(0|[1-9]\d{0,19})$/.test(raw)) return null;
   const n = BigInt(raw);
   if (n >> 64n) return null;
-  return n <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(n) : n;
+  return Number.isSafeInteger(Number(n)) ? Number(n) : n;
 }
 
 /**

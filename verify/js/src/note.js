@@ -38,7 +38,7 @@ export function parseVerifierKey(text, classic) {
   const key = unbase64(rest.join("+"));
   const type = key?.[0] ?? 0;
   if (classic && type !== classic && type !== ML_DSA_44) throw new FormatError("verifier key", `of type ${type}, not ${classic} or ${ML_DSA_44}`);
-  if (!rest.length || !goodName(name) || !/^[0-9a-f]{8}$/.test(hash) || !key || key.length - 1 !== LENGTHS.get(type))
+  if (!rest.length || !goodName(name) || !/^[\da-f]{8}$/.test(hash) || !key || key.length - 1 !== LENGTHS.get(type))
     throw new FormatError("verifier key", "not NAME+ID+KEY of a known type");
   if (hex(sha256(utf8(name + "\n"), key).subarray(0, 4)) !== hash)
     throw new FormatError("verifier key", "its id is not that of name and key");

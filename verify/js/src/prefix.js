@@ -1,7 +1,7 @@
 // @ts-check
 /** The index of the log: subjects, labels, and the prefix tree over them (docs/index.md). */
 import { base64, utf8 } from "./bytes.js";
-import { checkInclusions, hashLeaf } from "./merkle.js";
+import { checkInclusions, hashLeaf, uint } from "./merkle.js";
 import { isName, isRef } from "./schema.js";
 import { sha256 } from "./sha256.js";
 
@@ -148,7 +148,7 @@ export function labelsOf(type) {
 export function isSubject(type, value) {
   if (type === "workflow" || type === "agent") return isName(value);
   if (type === "task") return isRef(value);
-  if (type === "incident") return /^(?:0|[1-9][0-9]{0,15})$/.test(value) && Number.isSafeInteger(Number(value));
+  if (type === "incident") return typeof uint(value) === "number";
   return type === "log" && value === "";
 }
 

@@ -56,23 +56,23 @@ const object = (members, closed = false) => {
   };
 };
 
-const NAME = "[A-Za-z0-9._:/@-]{1,128}";
+const NAME = "[\\w.:/@-]{1,128}";
 const name = text(new RegExp(`^${NAME}$`));
-const uuid = text(/^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/);
+const uuid = text(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
 const ref = text(new RegExp(`^${NAME}#${NAME}$`));
 /** @param {string} v */
 export const isName = (v) => name(v) === null;
 /** @param {string} v */
 export const isRef = (v) => ref(v) === null;
-const word = text(/^[a-z0-9_.-]{1,64}$/);
+const word = text(/^[\da-z_.-]{1,64}$/);
 const prose = bytes(1, 1024);
-const digest = text(/^(?:hmac-)?sha256:[0-9a-f]{64}$/);
+const digest = text(/^(hmac-)?sha256:[\da-f]{64}$/);
 const flag = when((v) => typeof v === "boolean");
 const count = number(0);
 const positive = number(1);
 const hash = when((v) => parseHash(v) !== null);
 const strings = (/** @type {number} */ min) => list(when((v) => typeof v === "string"), min);
-const key = when((v) => typeof v === "string" && v.length >= 4 && v.length <= 2732 && unbase64(v) !== null);
+const key = when((v) => v?.length >= 4 && v.length <= 2732 && unbase64(v) !== null);
 const roles = "agent enroller coordinator operator approver monitor engine";
 const entryRef = object({ index: count, leaf_hash: hash });
 const headRef = object({ size: count, root: hash });

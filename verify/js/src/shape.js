@@ -28,7 +28,7 @@ const READ = {
   uint: (v) => (typeof v === "number" || v instanceof Literal ? uint(v) ?? undefined : undefined),
   count: (v) => (typeof v === "number" ? v : undefined),
   hash: (v) => (parseHash(v) ? v : undefined),
-  bytes: (v) => (typeof v === "string" ? unbase64(v) ?? undefined : undefined),
+  bytes: (v) => unbase64(v) ?? undefined,
   sibling: (v) => (v === "" || (parseHash(v) && v !== ZERO_HASH) ? v : undefined),
   raw: (v) => v,
 };

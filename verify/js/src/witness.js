@@ -70,7 +70,7 @@ function newest(node, note, latest, signatures) {
 function needed(need, members) {
   if (need === "any") return 1;
   if (need === "all") return members;
-  return /^[1-9][0-9]{0,3}$/.test(need) && Number(need) <= members ? Number(need) : null;
+  return /^[1-9]\d{0,3}$/.test(need) && Number(need) <= members ? Number(need) : null;
 }
 
 /**
