@@ -247,6 +247,12 @@ func (b *recoveryBatch) run() error {
 func (b *recoveryBatch) decide() error {
 	lines := b.waiting
 	b.waiting = nil
+	if len(lines) == 0 {
+		return nil
+	}
+	if err := b.patient(time.Time{}); err != nil {
+		return err
+	}
 	var group sync.WaitGroup
 	var next atomic.Int64
 	for range min(len(lines), runtime.GOMAXPROCS(0)) {
@@ -265,6 +271,15 @@ func (b *recoveryBatch) decide() error {
 	return nil
 }
 
+// patient waits for the client until a time, the zero one for ever. The deadline is for the client:
+// in HTTP/2 it ends the request also while the server works.
+func (b *recoveryBatch) patient(until time.Time) error {
+	if err := b.control.SetReadDeadline(until); !errors.Is(err, http.ErrNotSupported) {
+		return err
+	}
+	return nil
+}
+
 // next reads a line. It refuses a line over the limit, and returns nil for it. Before next waits
 // for the client, all lines that arrived are answered.
 func (b *recoveryBatch) next() ([]byte, error) {
@@ -273,7 +288,7 @@ func (b *recoveryBatch) next() ([]byte, error) {
 		if err := errors.Join(b.decide(), b.flush()); err != nil {
 			return nil, err
 		}
-		if err := b.control.SetReadDeadline(time.Now().Add(b.server.cfg.ReadTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		if err := b.patient(time.Now().Add(b.server.cfg.ReadTimeout)); err != nil {
 			return nil, err
 		}
 	}

@@ -1,10 +1,12 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +21,7 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/rollout"
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -26,14 +29,22 @@ import (
 // engineOf has the server record by a key.
 func (n *node) engineOf(key *keys.Signer, hourly int64, now func() time.Time) {
 	n.t.Helper()
-	n.cfg.Attempts = attempts.New(attempts.Config{Submit: n.log.Submit, Origin: origin, Sign: key.Sign, Hourly: hourly, Now: now,
+	c := n.recording(key, hourly)
+	c.Now = now
+	n.cfg.Attempts = attempts.New(c)
+	n.again()
+}
+
+// recording is what records by a key.
+func (n *node) recording(key *keys.Signer, hourly int64) attempts.Config {
+	rules := recovery.Default()
+	return attempts.Config{Submit: n.log.Submit, Origin: origin, Sign: key.Sign, Hourly: hourly,
 		Owner: func() (entry.Principal, bool) { return n.coord.View().Chain.Owner(key.Public().KeyID()) },
 		Known: func(task entry.Ref) (known bool) {
 			n.coord.Read(func(s *coord.State) { _, known = s.Task(task) })
 			return known
 		},
-		Rules: func(entry.Digest) *recovery.Policy { return recovery.Default() }})
-	n.again()
+		Rules: func(entry.Digest) *recovery.Policy { return rules }}
 }
 
 // attemptsFrom returns the attempt entries from an index on.
@@ -131,6 +142,51 @@ func TestQuotaIsForCallersWithoutCertificate(t *testing.T) {
 	address, _ := n.serve(func(c *server.Config) { c.TLS = files })
 	if got := batch(h.client(), "https://"+address, "known", 300); got.Cases != 300 || got.Reason != "" {
 		t.Errorf("with a certificate: %+v", got)
+	}
+}
+
+// TestDeadlinesAreForClients has the ledger take longer for a batch than a client may, over HTTP/2.
+// The client sends the end of the batch after that time, and every case is answered and recorded.
+func TestDeadlinesAreForClients(t *testing.T) {
+	const patience, cases = time.Second, 1400 // more than are made ready beside each other
+	n := start(t, nil)
+	key, h := newSigner(t), newHouse(t)
+	n.register(n.enrol("engine-1", key, entry.RoleEngine))
+	files, err := certificate.Load(h.file("server.pem"), h.file("server.key"), h.file("ca.pem"))
+	must(t, err)
+	held := make(chan struct{})
+	hold := sync.OnceFunc(func() { <-time.After(2 * patience); close(held) })
+	slow := n.recording(key, cases)
+	slow.Submit = func(ctx context.Context, entries ...*entry.Entry) (*ledger.Answer, error) {
+		hold()
+		return n.log.Submit(ctx, entries...)
+	}
+	address, _ := n.serve(func(c *server.Config) { c.TLS, c.ReadTimeout, c.Attempts = files, patience, attempts.New(slow) })
+	body, write := io.Pipe()
+	send := func(i int) {
+		_, _ = io.WriteString(write, strings.Replace(oneCase, `"id":"one"`, fmt.Sprintf(`"id":"%d"`, i), 1)+"\n") // a batch that ended shows in the answer
+	}
+	go func() {
+		for i := range cases - 1 {
+			send(i)
+		}
+		<-held
+		send(cases - 1)
+		_ = write.Close() // never fails
+	}()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+address+"/v1/recoveries/batch", body)
+	must(t, err)
+	request.Header.Set("Content-Type", api.MediaNDJSON)
+	response, err := h.client().Do(request)
+	must(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	must(t, err)
+	if response.ProtoMajor != 2 {
+		t.Errorf("over %s", response.Proto)
+	}
+	if got := recoveryLines(t, &answer{response, text})[cases].End.Recorded; got.Cases != cases || got.Reason != "" {
+		t.Errorf("%+v", got)
 	}
 }
 
