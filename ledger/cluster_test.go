@@ -82,6 +82,8 @@ func TestClusterFollowersEqual(t *testing.T) {
 	}
 	for _, p := range []*peer{a, b, c} {
 		p.stop()
+	}
+	for _, p := range []*peer{a, b, c} {
 		if s.kept[p.seat.name] != uint64(len(s.batches)) {
 			t.Errorf("%s keeps %d of %d batches", p.seat.name, s.kept[p.seat.name], len(s.batches))
 		}

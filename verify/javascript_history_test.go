@@ -18,7 +18,7 @@ import (
 // TestJavaScriptAgreesOnHistoriesChaos has verify/js judge histories with random
 // changes, asked random questions: both verifiers must say the same, step by step.
 func TestJavaScriptAgreesOnHistoriesChaos(t *testing.T) {
-	count := budget.Budget{Short: 200, Usual: 250, Chaos: 200_000}.Now()
+	count := budget.Budget{Short: 250, Usual: 250, Chaos: 200_000}.Now()
 	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	second := jsverify.Start(t)
 	x := newIndexed(t)

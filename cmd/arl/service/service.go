@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
@@ -38,8 +39,13 @@ func Listen(ctx context.Context, address string) (net.Listener, string, error) {
 // tells before that the process stops. A check that does not return is the case that the watchdog
 // is for: nothing is told then, except the stop.
 func Ready(ctx context.Context, status string, check func(context.Context) error) error {
-	stopping := context.AfterFunc(ctx, func() { _ = tell(daemon.SdNotifyStopping) }) // the process ends anyway
-	defer stopping()
+	stops := sync.OnceFunc(func() { _ = tell(daemon.SdNotifyStopping) }) // the process ends anyway
+	forget := context.AfterFunc(ctx, stops)
+	defer func() {
+		if forget(); ctx.Err() != nil {
+			stops() // the function of the context may not have begun
+		}
+	}()
 	if err := tell(daemon.SdNotifyReady + "\nSTATUS=" + status); err != nil {
 		return err
 	}
