@@ -16,7 +16,6 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
 )
 
 // recoveries has the server decide and record n cases, each of which recovers if its rules retry.
@@ -57,12 +56,7 @@ func (m *machine) same(what string, before api.Rollouts) {
 // and the rollout is aborted once. An export gives each arm again.
 func TestRolloutSurvives(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "engine.key")
-	_, err := keys.Generate(file, keys.Ed25519, nil)
-	m := newMachine(t, "--engine-key", file, "--engine-quota", "100000")
-	m.must(err)
-	m.start()
-	m.arl("agent", "enrol", "--principal", "engine-1", "--key", file, "--roles", "engine", "--domain", "engine")
+	m := newEngine(t, 100_000)
 	before, _ := m.crashRule("retry")
 	after, _ := m.crashRule()
 	m.arl("policy", "apply", before, "--reason", "rules in the log", "--yes")

@@ -219,16 +219,24 @@ func TestRunObeysRollout(t *testing.T) {
 	m.stop()
 }
 
+// newEngine starts a ledger with the key of an enrolled engine, which may record so many cases an
+// hour for callers without a certificate.
+func newEngine(t *testing.T, quota int) *machine {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "engine.key")
+	_, err := keys.Generate(file, keys.Ed25519, nil)
+	m := newMachine(t, "--engine-key", file, "--engine-quota", strconv.Itoa(quota))
+	m.must(err)
+	m.start()
+	m.arl("agent", "enrol", "--principal", "engine-1", "--key", file, "--roles", "engine", "--domain", "engine")
+	return m
+}
+
 // TestServeRecordsRecoveries: a served ledger signs attempts by the key of an engine that is
 // enrolled, within its quota.
 func TestServeRecordsRecoveries(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "engine.key")
-	_, err := keys.Generate(file, keys.Ed25519, nil)
-	m := newMachine(t, "--engine-key", file, "--engine-quota", "2")
-	m.must(err)
-	m.start()
-	m.arl("agent", "enrol", "--principal", "engine-1", "--key", file, "--roles", "engine", "--domain", "engine")
+	m := newEngine(t, 2)
 	const one = `{"v":1,"id":"one","agent":"desk","steps":[{"id":"s","effect":"none","outcome":"failed","failure":{"raw":{"http_status":529}}}]}`
 	for _, want := range []string{`"cases":1,"entries":1,"asked":1,"known":0`, `"cases":1,"entries":0,"known":1`, `"reason":"quota"`} {
 		response, err := http.Post(m.url+"/v1/recoveries", api.MediaJSON, strings.NewReader(one))

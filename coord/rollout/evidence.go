@@ -8,11 +8,6 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// waitingMax bounds the cases of one arm that wait for a case of the other. A baseline with more
-// cases than that goes uncompared until the canary follows: its cases are left out by their number
-// alone, so that the comparison stays fair.
-const waitingMax = 1024
-
 // Evidence is what the attempts in the log say of the two arms of a canary.
 type Evidence struct {
 	Canary, Control Arm
@@ -20,8 +15,7 @@ type Evidence struct {
 	Groups          []Group      // in which the gate of recoveries is watched, too
 	Fell            entry.Gate   // the first gate that fell; empty: none has
 	FellIn          string       // the class or slice in which it fell; empty: over all cases
-	waiting         []result     // of the arm that is ahead, the oldest first
-	ahead           bool         // whether that arm is the canary
+	pairing         pairs[result]
 }
 
 // Arm counts the cases of an arm.
@@ -66,9 +60,9 @@ func newEvidence(t *entry.RolloutTerms) Evidence {
 // clone returns a copy that changes independently.
 func (e *Evidence) clone() Evidence {
 	c := *e
-	c.Gates, c.Groups, c.waiting = slices.Clone(e.Gates), slices.Clone(e.Groups), slices.Clone(e.waiting)
+	c.Gates, c.Groups, c.pairing.waiting = slices.Clone(e.Gates), slices.Clone(e.Groups), slices.Clone(e.pairing.waiting)
 	for i := range c.Groups {
-		c.Groups[i].waiting = slices.Clone(c.Groups[i].waiting)
+		c.Groups[i].pairing.waiting = slices.Clone(c.Groups[i].pairing.waiting)
 	}
 	return c
 }
@@ -120,18 +114,9 @@ func (r *Rollout) take(c *entry.AttemptCase, canary bool) {
 		e.fall(entry.GateUnsafe)
 	}
 	r.byGroup(c, one.recovered, canary)
-	if len(e.waiting) == 0 || e.ahead == canary {
-		if e.ahead = canary; len(e.waiting) < waitingMax {
-			e.waiting = append(e.waiting, one)
-		}
-		return
+	if canary, control, ok := e.pairing.pair(one, canary); ok {
+		e.compare(t, &canary, &control)
 	}
-	other := e.waiting[0]
-	e.waiting = slices.Delete(e.waiting, 0, 1)
-	if !canary {
-		one, other = other, one
-	}
-	e.compare(t, &one, &other)
 }
 
 func (a *Arm) count(r *result, unsafe bool) {

@@ -27,8 +27,7 @@ type Group struct {
 	Canary, Control GroupArm
 	Watch           judge.Watch
 
-	waiting []bool // whether the cases recovered of the arm that is ahead, the oldest first
-	ahead   bool   // whether that arm is the canary
+	pairing pairs[bool] // whether the cases recovered
 }
 
 // GroupArm counts the cases of an arm in a group.
@@ -98,18 +97,8 @@ func (g *Group) take(e *Evidence, recovered, canary bool) {
 	if recovered {
 		arm.Recovered++
 	}
-	if len(g.waiting) == 0 || g.ahead == canary {
-		if g.ahead = canary; len(g.waiting) < waitingMax {
-			g.waiting = append(g.waiting, recovered)
-		}
-		return
-	}
-	other := g.waiting[0]
-	g.waiting = slices.Delete(g.waiting, 0, 1)
-	if !canary {
-		recovered, other = other, recovered
-	}
-	if g.Watch.Pair(recovered, other) == judge.Reference && e.Fell == "" {
+	canaryDid, controlDid, ok := g.pairing.pair(recovered, canary)
+	if ok && g.Watch.Pair(canaryDid, controlDid) == judge.Reference && e.Fell == "" {
 		e.Fell, e.FellIn = entry.GateRecovered, g.String()
 	}
 }
@@ -154,6 +143,5 @@ func (g *Group) snapshot(c *codec.Codec) {
 		codec.Number(c, n, judge.PairsMax+1)
 	}
 	word(c, &g.Watch.Answer, judge.Neither, judge.Candidate, judge.Reference)
-	c.Flag(&g.ahead)
-	codec.List(c, &g.waiting, waitingMax, func(recovered *bool) { c.Flag(recovered) })
+	g.pairing.snapshot(c, func(recovered *bool) { c.Flag(recovered) })
 }

@@ -158,7 +158,7 @@ func TestGroups(t *testing.T) {
 	if share >= 0.5 || e.Gates[0].Watch.Tests != 8 {
 		t.Errorf("the groups have %f of the budget, a gate 1/%d", share, e.Gates[0].Watch.Tests)
 	}
-	if before.Groups[1].Watch.Pairs != 0 || len(before.Groups[1].waiting) != 1 {
+	if before.Groups[1].Watch.Pairs != 0 || len(before.Groups[1].pairing.waiting) != 1 {
 		t.Errorf("the copy changed: %+v", before.Groups[1])
 	}
 	var out bytes.Buffer

@@ -91,8 +91,7 @@ func (e *Evidence) snapshot(c *codec.Codec, t *entry.RolloutTerms) {
 	word(c, &e.Fell, append([]entry.Gate{""}, entry.RolloutGates()...)...)
 	text(c, &e.FellIn)
 	codec.List(c, &e.Groups, groupsMax, func(g *Group) { g.snapshot(c) })
-	c.Flag(&e.ahead)
-	codec.List(c, &e.waiting, waitingMax, func(r *result) {
+	e.pairing.snapshot(c, func(r *result) {
 		c.Flag(&r.recovered)
 		c.Flag(&r.escalated)
 		unknown(c, &r.cost)

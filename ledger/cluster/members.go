@@ -20,8 +20,10 @@ import (
 )
 
 var (
-	// ErrName reports a name that no node has, or that another node has.
+	// ErrName reports a name or an address that another node has, or that no node can take now.
 	ErrName = errors.New("cluster: the name of a node")
+	// ErrNoNode reports a name that no node has.
+	ErrNoNode = errors.New("cluster: no such node")
 	// ErrToken reports a token that was never given, was used, or is too old.
 	ErrToken = errors.New("cluster: the token does not count")
 	// ErrNotReached reports a node that does not know whether it has everything that is registered.
@@ -302,7 +304,7 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	if c == nil {
-		return fmt.Errorf("%w: there is no node %s", ErrName, name)
+		return fmt.Errorf("%w: there is no node %s", ErrNoNode, name)
 	}
 	if id := n.idOf(c.Etcd); id != 0 {
 		if err := change(ctx, func() error {
@@ -325,7 +327,7 @@ func (n *Node) HandOver(ctx context.Context, name string) error {
 		return err
 	}
 	if c == nil || n.idOf(c.Etcd) == 0 {
-		return fmt.Errorf("%w: there is no node %s", ErrName, name)
+		return fmt.Errorf("%w: there is no node %s", ErrNoNode, name)
 	}
 	if err := n.etcd.Server.MoveLeader(ctx, uint64(n.etcd.Server.MemberID()), n.idOf(c.Etcd)); err != nil {
 		return fmt.Errorf("cluster: hand over to %s: %w", name, err)

@@ -100,7 +100,7 @@ func (s *Serving) Begin(ctx context.Context, data string, logger *slog.Logger) (
 		s.site = nil
 		return nil // enter founds the cluster
 	}
-	return exit.With(cmp.Or(exit.SystemCode(err), exit.Unavailable), s.joinBy(ctx, data))
+	return s.joinBy(ctx, data)
 }
 
 // listen opens the port for the other nodes.

@@ -128,7 +128,12 @@ func (m *machine) found(data string) *node {
 func (m *machine) join(data string, by *node) *node {
 	m.t.Helper()
 	token := strings.TrimSpace(m.arl("cluster", "token", "--data", by.data))
-	return m.serve(data, "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0", "--join", token)
+	joined := m.serve(data, "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0", "--join", token)
+	if said := m.refused(4, "serve", "--data", data+"-again", "--listen", "127.0.0.1:0", "--cluster",
+		"--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0", "--join", token); !strings.Contains(said, "it was used") {
+		m.t.Errorf("a token counts twice: %s", said)
+	}
+	return joined
 }
 
 func (n *node) kill() {
@@ -267,6 +272,11 @@ func TestOneThreeOne(t *testing.T) {
 	m.check(receipts, a, b, c)
 
 	leader := a.voters(3)
+	for _, data := range []string{"a", "b"} { // one of them asks the leader
+		if said := m.refused(3, "cluster", "lead", "n9", "--data", data); !strings.Contains(said, "no node n9") {
+			t.Errorf("a node leads that is none: %s", said)
+		}
+	}
 	m.arl("cluster", "lead", "n1", "--data", "b")
 	a.until("led by n1", func(_ map[string]member, leader string) bool { return leader == "n1" })
 	if leader == "n1" {

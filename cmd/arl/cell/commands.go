@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
@@ -87,15 +87,7 @@ func statusCommand(t *terminal.Terminal) *cobra.Command {
 		Example: "  arl cluster status --data ./data",
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, a *asking, _ []string) error {
-		c, address, err := a.node()
-		if err != nil {
-			return err
-		}
-		s, err := c.Status(ctx, address)
-		if err != nil {
-			return refused(err)
-		}
-		return a.print(s)
+		return a.shows(func(c *peer.Client, address string) (*peer.Status, error) { return c.Status(ctx, address) })
 	})
 }
 
@@ -108,15 +100,7 @@ func removeCommand(t *terminal.Terminal) *cobra.Command {
 		Example: "  arl cluster remove n2 --data ./data",
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *asking, args []string) error {
-		c, address, err := a.node()
-		if err != nil {
-			return err
-		}
-		s, err := c.Remove(ctx, address, args[0])
-		if err != nil {
-			return refused(err)
-		}
-		return a.print(s)
+		return a.shows(func(c *peer.Client, address string) (*peer.Status, error) { return c.Remove(ctx, address, args[0]) })
 	})
 }
 
@@ -128,16 +112,23 @@ func leadCommand(t *terminal.Terminal) *cobra.Command {
 		Example: "  arl cluster lead n2 --data ./data",
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *asking, args []string) error {
-		c, address, err := a.node()
-		if err != nil {
-			return err
-		}
-		s, err := c.Lead(ctx, address, args[0], false)
-		if err != nil {
-			return refused(err)
-		}
-		return a.print(s)
+		return a.shows(func(c *peer.Client, address string) (*peer.Status, error) {
+			return c.Lead(ctx, address, args[0], false)
+		})
 	})
+}
+
+// shows asks the node, and shows the nodes as it answers.
+func (a *asking) shows(ask func(c *peer.Client, address string) (*peer.Status, error)) error {
+	c, address, err := a.node()
+	if err != nil {
+		return err
+	}
+	s, err := ask(c, address)
+	if err != nil {
+		return refused(err)
+	}
+	return a.print(s)
 }
 
 // print shows the nodes.
@@ -162,7 +153,7 @@ func (a *asking) print(s *peer.Status) error {
 func refused(err error) error {
 	if r, ok := errors.AsType[*peer.Refused](err); ok {
 		code := exit.Conflict
-		if strings.Contains(r.Text, "there is no node") {
+		if r.Status == http.StatusNotFound {
 			code = exit.NotFound
 		}
 		return exit.With(code, err)

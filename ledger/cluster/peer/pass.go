@@ -40,7 +40,7 @@ func NewRouter(n *cluster.Node, s *site.Site, logger *slog.Logger, wait func(ctx
 		return nil, err
 	}
 	r := &Router{node: n, wait: wait}
-	r.proxy = &httputil.ReverseProxy{Rewrite: rewrite, Transport: c.http.Transport, ErrorHandler: failed, ModifyResponse: nil, ErrorLog: log.New(discard{logger}, "", 0)}
+	r.proxy = &httputil.ReverseProxy{Rewrite: rewrite, Transport: c.http.Transport, ErrorHandler: failed, ErrorLog: log.New(discard{logger}, "", 0)}
 	return r, nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,7 +120,13 @@ func answering(handle func(*http.Request) (any, error)) http.HandlerFunc {
 			body, err = json.Marshal(answer)
 		}
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusConflict)
+			status := http.StatusConflict
+			if passed, ok := errors.AsType[*Refused](err); ok {
+				status = passed.Status
+			} else if errors.Is(err, cluster.ErrNoNode) {
+				status = http.StatusNotFound
+			}
+			http.Error(w, err.Error(), status)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -367,12 +374,12 @@ func (c *Client) Token(ctx context.Context, address string) (token string, err e
 // Remove removes a node.
 func (c *Client) Remove(ctx context.Context, address, node string) (*Status, error) {
 	s := new(Status)
-	return s, c.ask(ctx, http.MethodPost, address+pathRemove+"?node="+node, nil, s)
+	return s, c.ask(ctx, http.MethodPost, address+pathRemove+"?node="+url.QueryEscape(node), nil, s)
 }
 
 // Lead has a node lead. passed says that this node was asked before, and does not lead.
 func (c *Client) Lead(ctx context.Context, address, node string, passed bool) (*Status, error) {
-	path := pathLead + "?node=" + node
+	path := pathLead + "?node=" + url.QueryEscape(node)
 	if passed {
 		path += "&passed"
 	}
@@ -381,8 +388,8 @@ func (c *Client) Lead(ctx context.Context, address, node string, passed bool) (*
 }
 
 // ask sends a request to an address and path of a node.
-func (c *Client) ask(ctx context.Context, method, url string, body []byte, answer any) error {
-	r, err := http.NewRequestWithContext(ctx, method, "https://"+url, bytes.NewReader(body))
+func (c *Client) ask(ctx context.Context, method, place string, body []byte, answer any) error {
+	r, err := http.NewRequestWithContext(ctx, method, "https://"+place, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -395,7 +402,7 @@ func (c *Client) ask(ctx context.Context, method, url string, body []byte, answe
 		return err
 	}
 	if err := json.UnmarshalRead(io.LimitReader(response.Body, answerMax), answer); err != nil {
-		return fmt.Errorf("peer: answer of %s: %w", url, err)
+		return fmt.Errorf("peer: answer of %s: %w", place, err)
 	}
 	return nil
 }
