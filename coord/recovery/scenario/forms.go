@@ -13,10 +13,17 @@ import (
 
 // formIn returns the label of the last fixed form that a text has, and what it is.
 func (t *causeTables) formIn(text string) (label Label, cause string) {
-	if name := exceptionIn(text); name != "" {
-		if label := t.named(name); label != UnknownLabel() {
-			return label, "exception " + name
+	name := exceptionIn(text)
+	switch label := t.named(name); {
+	case name == "" || label == UnknownLabel():
+	case strings.HasPrefix(name[strings.LastIndexAny(name, ".$")+1:], "Tool") && label == Label{"tool", "error"}:
+		// The exceptions of frameworks only say that a tool failed. A code in the text says why.
+		if code, cause := t.statusOrCodeIn(text); code != UnknownLabel() {
+			return code, "exception " + name + " and " + cause
 		}
+		return label, "exception " + name
+	default:
+		return label, "exception " + name
 	}
 	if code, ok := exitCodeIn(text); ok && code != 0 {
 		return t.exited(code), "exit code " + strconv.Itoa(code)
@@ -24,6 +31,11 @@ func (t *causeTables) formIn(text string) (label Label, cause string) {
 	if command := missingCommandIn(text); command != "" {
 		return Label{"output", "hallucinated_tool"}, "command not found: " + Cut(command, CodeMax)
 	}
+	return t.statusOrCodeIn(text)
+}
+
+// statusOrCodeIn returns the label of a status as clients write it, or else of a code.
+func (t *causeTables) statusOrCodeIn(text string) (label Label, cause string) {
 	if status := statusIn(text); status != 0 {
 		return byStatus(status), "HTTP status " + strconv.Itoa(status)
 	}
@@ -146,8 +158,17 @@ func statusIn(text string) int {
 			}
 		}
 	}
-	if len(lower) > 4 {
-		if n, err := strconv.Atoi(lower[:3]); err == nil && 400 <= n && n < 600 && (strings.HasPrefix(lower[3:], " client error") || strings.HasPrefix(lower[3:], " server error")) {
+	if name, rest, named := strings.Cut(text, ": "); named && errorName(text) == name && strings.HasPrefix(name[strings.LastIndexByte(name, '.')+1:], "HTTP") {
+		if status := leadingStatus(rest); status != 0 {
+			return status
+		}
+	}
+	for _, words := range []string{" client error", " server error"} {
+		at := strings.Index(lower, words)
+		if at < 3 || at > 3 && isAlnum(lower[at-4]) {
+			continue
+		}
+		if n, err := strconv.Atoi(lower[at-3 : at]); err == nil && 400 <= n && n < 600 {
 			return n
 		}
 	}
@@ -155,11 +176,12 @@ func statusIn(text string) int {
 }
 
 // failsByForm says whether the answer of a tool is a failure by a fixed form alone: a traceback, an
-// exit code other than 0 on its last line, or a command that the shell did not find. The name of an
-// exception or a status is none: an answer may be about one.
+// exit code other than 0 on its last line, a command that the shell did not find, or the error of a
+// client. The bare name of an exception or a status within a text is none: an answer may be about
+// one.
 func failsByForm(text string) bool {
 	code, exited := exitCodeIn(text)
-	return exited && code != 0 || !exited && (hasTraceback(text) || missingCommandIn(text) != "")
+	return exited && code != 0 || !exited && (hasTraceback(text) || missingCommandIn(text) != "" || isClientError(text))
 }
 
 // found is a phrase that a text has.
