@@ -247,9 +247,26 @@ type HeadEvent struct {
 	Path     []merkle.Hash `json:"path" doc:"RFC 6962 consistency proof from previous to the head"`
 }
 
-// Status is the answer of GET /healthz and /readyz.
+// Status is the answer of GET /healthz, /readyz and /leaderz.
 type Status struct {
-	Status string `json:"status" enum:"ok,ready"`
+	Status string `json:"status" enum:"ok,ready,leads"`
+}
+
+// Cluster is the answer of GET /v1/cluster: the nodes that keep one log, as one of them knows them.
+type Cluster struct {
+	Node    string   `json:"node" doc:"the node that answers"`
+	Leader  string   `json:"leader,omitempty" doc:"the node that orders the log; absent if this node knows none"`
+	Members []Member `json:"members" doc:"the nodes by name"`
+}
+
+// Member is a node of a cluster.
+type Member struct {
+	Name   string `json:"name"`
+	URL    string `json:"url" doc:"for clients; empty until the node has said it"`
+	Voter  bool   `json:"voter" doc:"whether it counts for a majority; a node that joins does not yet"`
+	Leader bool   `json:"leader" doc:"whether it orders the log"`
+	Size   uint64 `json:"size" doc:"entries that it has on its disk, as of the last second"`
+	Lag    uint64 `json:"lag" doc:"entries that another node has on its disk, and this one lacks"`
 }
 
 // DecodeBatchLine reads a line of the answer to a batch behind the first: a

@@ -180,6 +180,8 @@ const (
 	PathRollout     = PathRollouts + "/{id}"
 	PathHealth      = "/healthz"
 	PathReady       = "/readyz"
+	PathLeader      = "/leaderz"
+	PathCluster     = "/v1/cluster"
 	PathMetrics     = "/metrics"
 	PathDocument    = "/openapi.json"
 )

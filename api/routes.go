@@ -136,6 +136,14 @@ func selfRoutes() []Route {
 		Name: "ready", Method: http.MethodGet, Path: PathReady, Summary: "Ask whether entries are taken",
 		Answers: ok("the ledger takes entries", of[Status]()), Problems: []entry.Problem{entry.Malformed, entry.NotReady, entry.InsufficientStorage},
 	}, {
+		Name: "leader", Method: http.MethodGet, Path: PathLeader, Summary: "Ask whether this node orders the log",
+		Doc:     "For a load balancer that sends entries to the leader alone. Any node takes entries, and passes them on. A ledger of one node orders its log itself.",
+		Answers: ok("this node orders the log", of[Status]()), Problems: []entry.Problem{entry.Malformed, entry.NotReady},
+	}, {
+		Name: "cluster", Method: http.MethodGet, Path: PathCluster, Summary: "Name the nodes of the cluster",
+		Doc:     "The nodes as the one that answers knows them. A node that is cut off answers what it knew last. A ledger of one node is none of a cluster.",
+		Answers: ok("the nodes", of[Cluster]()), Problems: []entry.Problem{entry.Malformed, entry.NotFound, entry.NotReady},
+	}, {
 		Name: "metrics", Method: http.MethodGet, Path: PathMetrics, Summary: "Read the metrics", Plain: true,
 		Answers: []Response{{Status: http.StatusOK, Doc: "Prometheus text format", Content: []Content{content("text/plain", Schema{JSON: schemaText})}}},
 	}, {

@@ -261,6 +261,12 @@ func (c *Client) Log(ctx context.Context) (*api.Log, error) {
 	return log, nil
 }
 
+// Cluster returns the nodes that keep the log, as the node that answers knows them. The answer is
+// the server's word. The error is a not-found [*api.Problem] if the ledger is no cluster.
+func (c *Client) Cluster(ctx context.Context) (*api.Cluster, error) {
+	return get[api.Cluster](ctx, c, api.PathCluster, maxValue)
+}
+
 // Ready returns nil if a node takes entries, else the [*api.Problem] that says why not. It asks
 // each node once.
 func (c *Client) Ready(ctx context.Context) error {

@@ -49,6 +49,8 @@ type node struct {
 	busy    atomic.Int64 // entries that come behind each index entry at once
 	// followed is the index that commits are handed to.
 	followed atomic.Pointer[complete.Index]
+	// cluster makes the log that of a node of a cluster.
+	cluster *ledger.Cluster
 
 	authority, agent, monitor *keys.Signer
 }
@@ -104,7 +106,13 @@ func newNode(tb testing.TB, fs vfs.FS, dir string, change func(*server.Config)) 
 // newNodeAt is newNode in another time.
 func newNodeAt(tb testing.TB, fs vfs.FS, dir string, skew time.Duration, change func(*server.Config)) *node {
 	tb.Helper()
-	n := &node{t: tb, metrics: metrics.New(), skew: skew}
+	return (&node{t: tb, metrics: metrics.New(), skew: skew}).open(fs, dir, change)
+}
+
+// open opens the log, and serves it.
+func (n *node) open(fs vfs.FS, dir string, change func(*server.Config)) *node {
+	tb := n.t
+	tb.Helper()
 	n.startLog(fs, dir)
 	n.authority, n.agent, n.monitor = newSigner(tb), newSigner(tb), newSigner(tb)
 	n.cfg = &server.Config{
@@ -143,7 +151,7 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 		Frozen:  func() (ledger.Fold, uint64) { return n.coord.Frozen() }, Precheck: n.coord.Precheck, Committed: n.coord.Committed,
 		MaxStep: n.coord.MaxStep, Observe: n.observe, FS: fs,
 		Now:   func() time.Time { return time.Now().Add(n.skew + time.Duration(n.clock.Load())) },
-		Fatal: func(err error) { panic(err) },
+		Fatal: func(err error) { panic(err) }, Cluster: n.cluster,
 	})
 	must(n.t, err)
 	ctx, cancel := context.WithCancel(context.Background())

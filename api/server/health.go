@@ -7,6 +7,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/agreement"
+	"recoveryledger/ledger/entry"
 )
 
 // getHealth is GET /healthz: the process answers.
@@ -30,4 +31,33 @@ func (s *Server) getReady(ctx context.Context, _ *request) (*api.Status, error) 
 		return nil, err
 	}
 	return &api.Status{Status: "ready"}, nil
+}
+
+// getLeader is GET /leaderz: this node orders the log. In a cluster it was the leader less than a
+// second ago for certain, so of two nodes that answer 200 one answers for the past.
+func (s *Server) getLeader(ctx context.Context, _ *request) (*api.Status, error) {
+	select {
+	case <-s.draining:
+		return nil, ledger.ErrStopped
+	default:
+	}
+	if !s.log.Leads() {
+		return nil, agreement.ErrNotLeading
+	}
+	if s.cfg.Peers != nil {
+		if err := s.cfg.Peers.Fresh(ctx); err != nil {
+			return nil, apart(err)
+		}
+	}
+	return &api.Status{Status: "leads"}, nil
+}
+
+// getCluster is GET /v1/cluster.
+func (s *Server) getCluster(ctx context.Context, _ *request) (*api.Cluster, error) {
+	if s.cfg.Cluster == nil {
+		return nil, entry.Refuse(entry.NotFound, "", "the ledger is no node of a cluster").
+			WithRemedy("ask a node that runs with arl serve --cluster; this ledger answers everything itself")
+	}
+	c, err := s.cfg.Cluster(ctx)
+	return c, apart(err)
 }

@@ -205,6 +205,7 @@ func visits() []visit {
 		{"/tile/{path}", "/tile/0/000.p/2"}, {"/tile/{path}", "/tile/0/000"}, {"/tile/{path}", "/tile/0/000?x=1"},
 		{"/tile/entries/{path}", "/tile/entries/000.p/2"}, {"/tile/entries/{path}", "/tile/entries/000"}, {"/tile/entries/{path}", "/tile/entries/000?x=1"},
 		{"/healthz", "/healthz"}, {"/healthz", "/healthz?x=1"}, {"/readyz", "/readyz"}, {"/readyz", "/readyz?x=1"},
+		{"/leaderz", "/leaderz"}, {"/leaderz", "/leaderz?x=1"}, {"/v1/cluster", "/v1/cluster"}, {"/v1/cluster", "/v1/cluster?x=1"},
 		{"/metrics", "/metrics"}, {"/openapi.json", "/openapi.json"},
 	}
 }
@@ -244,6 +245,7 @@ func TestOpenAPI(t *testing.T) {
 	d.recoveries(n)
 	d.tasks(n)
 	d.witnesses()
+	newMember(t).describe(d)
 	d.overload(n)
 	d.stream(n)
 	d.slow(n)

@@ -65,6 +65,8 @@ func (s *Server) handlers(document []byte) map[string]handler {
 		"rollout":       taggedAs(s, s.getRollout, func(a api.OneRollout) any { a.Size = 0; return a }),
 		"health":        plain(s, s.getHealth),
 		"ready":         plain(s, s.getReady),
+		"leader":        plain(s, s.getLeader),
+		"cluster":       plain(s, s.getCluster),
 		"metrics":       func(r *request) error { metrics.ServeHTTP(r.c.Response(), r.c.Request()); return nil },
 		"openapi":       func(r *request) error { return s.answerTagged(r.c, api.MediaOpenAPI, tag, document) },
 	}

@@ -54,6 +54,9 @@ type Config struct {
 
 	// Peers are the other nodes of the cluster. Nil: the ledger is a single one.
 	Peers Peers
+	// Cluster returns the nodes of the cluster, as this node knows them. Nil: the ledger is a
+	// single one.
+	Cluster func(ctx context.Context) (*api.Cluster, error)
 	// Witnesses collect cosignatures on tree heads. The server does not call their Run. Nil:
 	// the server asks no witness.
 	Witnesses *witness.Rounds

@@ -57,6 +57,7 @@ type Member struct {
 	Leader bool   `json:"leader"` // whether it orders the log
 	Batch  uint64 `json:"batch"`  // the last that it has on its disk
 	Size   uint64 `json:"size"`   // of the log behind that batch
+	Lag    uint64 `json:"lag"`    // entries that another node has on its disk, and this one lacks
 }
 
 // tend tells the cluster how to reach this node, and, where it leads, promotes the nodes that
@@ -163,6 +164,13 @@ func (n *Node) Members(ctx context.Context) ([]Member, error) {
 			}
 		}
 		all = append(all, m)
+	}
+	most := uint64(0)
+	for i := range all {
+		most = max(most, all[i].Size)
+	}
+	for i := range all {
+		all[i].Lag = most - all[i].Size
 	}
 	return all, nil
 }

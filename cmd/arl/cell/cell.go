@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"recoveryledger/api"
 	"recoveryledger/api/server"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -297,7 +298,8 @@ func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *s
 	if s.router, err = peer.NewRouter(s.node, s.site, s.logger, n.Log.Wait); err != nil {
 		return err
 	}
-	config.Peers = &peers{s.router, s.node, n}
+	p := &peers{s.router, s.node, n}
+	config.Peers, config.Cluster = p, p.members
 	return n.CaughtUp(ctx, s.router.Reach)
 }
 
@@ -336,6 +338,19 @@ type peers struct {
 	*peer.Router
 	cluster *cluster.Node
 	node    *node.Node
+}
+
+// members returns the nodes of the cluster.
+func (p *peers) members(ctx context.Context) (*api.Cluster, error) {
+	s, err := p.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &api.Cluster{Node: s.Node, Leader: s.Leader, Members: make([]api.Member, len(s.Members))}
+	for i, m := range s.Members {
+		c.Members[i] = api.Member{Name: m.Name, URL: m.URL, Voter: m.Voter, Leader: m.Leader, Size: m.Size, Lag: m.Lag}
+	}
+	return c, nil
 }
 
 // Fresh implements [server.Peers].

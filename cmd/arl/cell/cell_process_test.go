@@ -260,6 +260,16 @@ func TestOneThreeOne(t *testing.T) {
 		if status, body := n.get("/readyz"); status != http.StatusOK {
 			t.Errorf("%s is not ready: %d %s", n.data, status, body)
 		}
+		leads := http.StatusServiceUnavailable
+		if n == a {
+			leads = http.StatusOK
+		}
+		if status, body := n.get("/leaderz"); status != leads {
+			t.Errorf("whether %s leads: %d %s", n.data, status, body)
+		}
+		if status, body := n.get("/v1/cluster"); status != http.StatusOK || !strings.Contains(body, `"leader":"n1"`) || strings.Count(body, `"voter":true`) != 3 || !strings.Contains(body, a.url) {
+			t.Errorf("the cluster as %s knows it: %d %s", n.data, status, body)
+		}
 		if status, body := n.get("/v1/entries/99"); status != http.StatusNotFound {
 			t.Errorf("%s knows more than is registered: %d %s", n.data, status, body)
 		}

@@ -81,9 +81,10 @@ func tokenCommand(t *terminal.Terminal) *cobra.Command {
 
 func statusCommand(t *terminal.Terminal) *cobra.Command {
 	return command(t, &cobra.Command{
-		Use:     "status",
-		Short:   "Show the nodes",
-		Long:    "Show the nodes of the cluster, as one node sees them: who leads, who votes, and how far each is on its disk.",
+		Use:   "status",
+		Short: "Show the nodes",
+		Long: "Show the nodes of the cluster, as one node knows them: who leads, who votes, and how many entries each has on its\n" +
+			"disk. LAG is what a node lacks that another one has. GET /v1/cluster has the same.",
 		Example: "  arl cluster status --data ./data",
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, a *asking, _ []string) error {
@@ -133,7 +134,7 @@ func (a *asking) shows(ask func(c *peer.Client, address string) (*peer.Status, e
 
 // print shows the nodes.
 func (a *asking) print(s *peer.Status) error {
-	list := a.t.NewList("NODE", "ROLE", "ON DISK", "URL", "PEERS")
+	list := a.t.NewList("NODE", "ROLE", "SIZE", "LAG", "URL", "PEERS")
 	for i := range s.Members {
 		m, role := &s.Members[i], "joins"
 		switch {
@@ -142,7 +143,7 @@ func (a *asking) print(s *peer.Status) error {
 		case m.Voter:
 			role = "follows"
 		}
-		if err := list.Add(m, m.Name, role, fmt.Sprint(m.Size), m.URL, m.Peer); err != nil {
+		if err := list.Add(m, m.Name, role, fmt.Sprint(m.Size), fmt.Sprint(m.Lag), m.URL, m.Peer); err != nil {
 			return err
 		}
 	}
