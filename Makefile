@@ -59,6 +59,10 @@ demo: build ## agents fail and are rolled back, as real processes on loopback
 test race: export RAPID_SEED ?= 1
 test: export RAPID_CHECKS ?= 60
 chaos: export RAPID_CHECKS ?= 5000
+# Most processes of the tests live for a second. Fewer collections save a fifth of the processor
+# time, and the limit of a process bounds what they cost in memory.
+test race: export GOGC ?= 400
+test race: export GOMEMLIMIT ?= 2GiB
 
 test: ## every test with its default budget; ends with a summary
 	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 15m $(TESTFLAGS) ./... ./.ci/testsummary
