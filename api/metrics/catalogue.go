@@ -52,7 +52,7 @@ const Other = "other"
 
 // Catalogue returns all metrics in the order of the document.
 func Catalogue() []Metric {
-	all := slices.Concat(ofEntries(), ofLog(), ofIncidents(), ofRecovery(), ofTasks(), ofInvariants(), ofHTTP(), ofProcess())
+	all := slices.Concat(ofEntries(), ofLog(), ofCluster(), ofIncidents(), ofRecovery(), ofTasks(), ofInvariants(), ofHTTP(), ofProcess())
 	for i := range all {
 		all[i].Alerts = alerts[all[i].Name]
 	}

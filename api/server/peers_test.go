@@ -96,7 +96,9 @@ func (o *others) Reach(context.Context) error                          { return 
 func (o *others) Ready(context.Context) error                          { return o.ready }
 func (o *others) Fresh(context.Context) error                          { return o.fresh }
 func (o *others) Cluster(context.Context) (*api.Cluster, error) {
-	return &api.Cluster{Node: "n1", Leader: "n1", Members: []api.Member{{Name: "n1", URL: "http://127.0.0.1:1", Voter: true, Leader: true, Size: 3}}}, o.knows
+	return &api.Cluster{Node: "n1", Leader: "n1", Members: []api.Member{
+		{Name: "n1", URL: "http://127.0.0.1:1", Voter: true, Leader: true, Size: 3}, {Name: "n2", Lag: 2, Size: 1},
+	}}, o.knows
 }
 
 // member is a node of a cluster whose other nodes the test plays.
@@ -115,7 +117,7 @@ func newMember(t *testing.T) *member {
 		node:   &node{t: t, metrics: metrics.New()},
 	}
 	m.cluster = &ledger.Cluster{
-		Member: agreement.Member{Sequencer: m.order, Secret: []byte("secret"), Incarnation: agreement.Incarnation{1}},
+		Member: agreement.Member{Sequencer: agreement.Observe(m.order, m.metrics.Agreed), Secret: []byte("secret"), Incarnation: agreement.Incarnation{1}},
 		Revert: func() ledger.Fold { return m.coord.Revert() },
 	}
 	m.open(vfs.NewMem(), "db", func(c *server.Config) { c.Peers, c.Cluster = m.others, m.others.Cluster })
@@ -200,7 +202,7 @@ func TestLeader(t *testing.T) {
 	if got := value[api.Status](m.node, "/leaderz"); got.Status != "leads" {
 		t.Errorf("the leader: %+v", got)
 	}
-	if got := value[api.Cluster](m.node, "/v1/cluster"); got.Leader != "n1" || len(got.Members) != 1 || got.Members[0].Size != 3 {
+	if got := value[api.Cluster](m.node, "/v1/cluster"); got.Leader != "n1" || len(got.Members) != 2 || got.Members[0].Size != 3 {
 		t.Errorf("the cluster: %+v", got)
 	}
 	readDocument(t, m.node).check("/v1/cluster", m.get("/v1/cluster"))
@@ -216,6 +218,24 @@ func TestLeader(t *testing.T) {
 	}
 	m.others.ready = errors.New("behind")
 	m.problem(m.get("/readyz"), entry.NotReady, http.StatusServiceUnavailable)
+}
+
+// provokeCluster has a node lead, commit, and be overtaken, and another node that lags.
+func provokeCluster(t *testing.T, seen provoked) {
+	t.Helper()
+	m := newMember(t)
+	m.register(m.good())
+	seen.until(m.node, "arl_cluster_leader")
+	seen.until(m.node, `arl_cluster_lag_entries{node="n2"}`)
+	seen.until(m.node, "arl_cluster_agreement_seconds_count")
+	m.order.mu.Lock()
+	m.order.term++ // another node leads, and this one has not heard of it
+	m.order.mu.Unlock()
+	m.problem(m.post(api.MediaJSON, m.good().AppendEnvelope(nil)), entry.NotReady, http.StatusServiceUnavailable)
+	seen.until(m.node, "arl_cluster_overtaken_total")
+	for m.metric("arl_cluster_leader") != "0" {
+		runtime.Gosched()
+	}
 }
 
 // describe meets what only a node of a cluster answers.

@@ -97,7 +97,7 @@ func TestEveryMetricIsProvoked(t *testing.T) {
 	for name, provoke := range map[string]func(*testing.T, provoked){
 		"incident": provokeIncident, "tasks": provokeTasks, "attempts": provokeAttempts, "refusals": provokeRefusals,
 		"witnesses": provokeWitnesses, "process": provokeProcess, "index": provokeIndex, "connections": provokeConnections,
-		"silence": provokeSilence, "lease": provokeLease, "clients": provokeClients, "key": provokeKey, "queue": provokeQueue,
+		"silence": provokeSilence, "lease": provokeLease, "clients": provokeClients, "key": provokeKey, "queue": provokeQueue, "cluster": provokeCluster,
 	} {
 		t.Run(name, func(t *testing.T) { provoke(t, seen) })
 	}

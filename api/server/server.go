@@ -212,6 +212,9 @@ func New(c *Config) (*Server, error) {
 	if cfg.Index != nil {
 		s.metrics.Index(cfg.Index)
 	}
+	if cfg.Cluster != nil {
+		s.metrics.Cluster(s.log.Leads, cfg.Cluster)
+	}
 	if cfg.Witnesses != nil {
 		s.metrics.Witnesses(cfg.Witnesses, time.Now)
 	}

@@ -121,6 +121,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	defer release()
 	e.alive.Opening()
 	counts := metrics.New()
+	o.cell.Agreed = counts.Agreed
 	defer func() { err = errors.Join(err, o.cell.Close()) }()
 	if err := o.cell.Begin(ctx, o.data, logger); err != nil {
 		return errors.Join(err, e.listener.Close())

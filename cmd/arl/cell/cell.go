@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -42,6 +43,9 @@ type Serving struct {
 	on                              bool
 	join, name                      string
 	peerListen, advertise, etcdAddr string
+
+	// Agreed hears what becomes of offered batches ([agreement.Observe]).
+	Agreed func(took time.Duration, err error)
 
 	site   *site.Site
 	node   *cluster.Node
@@ -250,7 +254,7 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 		return exit.With(exit.Config, err)
 	}
 	config.Cluster = &ledger.Cluster{
-		Member: agreement.Member{Sequencer: s.node, Secret: s.site.Secret, Incarnation: s.site.Incarnation},
+		Member: agreement.Member{Sequencer: agreement.Observe(s.node, s.Agreed), Secret: s.site.Secret, Incarnation: s.site.Incarnation},
 		Revert: func() ledger.Fold { return n.Replica.Revert() },
 	}
 	n.Term = s.node.Term

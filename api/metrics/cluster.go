@@ -1,0 +1,48 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"recoveryledger/api"
+	"recoveryledger/ledger/agreement"
+)
+
+// membersTime is for how long a reading of the metrics waits for the nodes of the cluster.
+const membersTime = time.Second
+
+func ofCluster() []Metric {
+	return group("The cluster",
+		Metric{Name: "arl_cluster_leader", Type: Gauge, pulled: true, Meaning: "1 if this node orders the log, or did so last for all that it knows; 0: another node does, or none. A ledger of one node has no metrics of a cluster."},
+		Metric{Name: "arl_cluster_lag_entries", Type: Gauge, Unit: "entries", pulled: true, Labels: []Label{{Name: "node", Bound: "the nodes of the cluster"}},
+			Meaning: "Entries that another node has on its disk and this one lacks, as the node that is asked knows it."},
+		Metric{Name: "arl_cluster_agreement_seconds", Type: Histogram, Unit: "seconds", buckets: []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10},
+			Meaning: "Time from the first offer of a batch of entries to its place in the order, at the node that leads."},
+		Metric{Name: "arl_cluster_overtaken_total", Type: Counter, Meaning: "Batches that this node offered and took back, because another node had begun to lead. Their submitters heard that the ledger was not ready."})
+}
+
+// Agreed counts a batch that this node offered. It is meant for [agreement.Observe].
+func (m *Metrics) Agreed(took time.Duration, err error) {
+	if errors.Is(err, agreement.ErrOvertaken) {
+		m.counter("arl_cluster_overtaken_total").Inc()
+		return
+	}
+	m.histogram("arl_cluster_agreement_seconds").Observe(took.Seconds())
+}
+
+// Cluster shows the nodes of a cluster. leads says whether this one orders the log.
+func (m *Metrics) Cluster(leads func() bool, nodes func(context.Context) (*api.Cluster, error)) {
+	m.add("cluster", func(emit emit) {
+		emit("arl_cluster_leader", truth(leads()))
+		ctx, cancel := context.WithTimeout(context.Background(), membersTime)
+		defer cancel()
+		c, err := nodes(ctx)
+		if err != nil {
+			return // an absent series says that this node cannot tell
+		}
+		for _, one := range c.Members {
+			emit("arl_cluster_lag_entries", float64(one.Lag), one.Name)
+		}
+	})
+}
