@@ -58,6 +58,7 @@ api/words ← cmd/arl/demo
 coord/recovery/engine ← api/openapi
 coord/recovery/scenario ← coord/recovery/ask ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
+api/client ← api/client/bridge ← cmd/arl/bridges ← cmd/arl
 api/client/agent ← api/mcp ← cmd/arl/listen
 coord/recovery/scenario ← api/mcp
 ledger/durable ← api/mcp
@@ -128,6 +129,8 @@ ledger ← ledger/publish ← cmd/arl/backups
 merkle ← ledger/backup ← cmd/arl/node
 ledger/durable ← ledger/backup
 cmd/arl/access ← cmd/arl/backups ← cmd/arl
+cmd/arl/access ← cmd/arl/bridges
+cmd/arl/manual ← cmd/arl/bridges
 cmd/arl/access ← cmd/arl/rollouts ← cmd/arl
 coord/recovery/rehearse ← cmd/arl/rollouts
 coord/recovery/drift ← cmd/arl/rollouts
@@ -234,7 +237,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"go.etcd.io/":                     {"ledger/cluster"},
 		"github.com/danielgtaylor/huma":   {"api/openapi"},
 		"github.com/sigstore":             {"ledger/keys"},
-		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/backups", "cmd/arl/cell", "cmd/arl/incidents", "cmd/arl/rollouts"},
+		"github.com/spf13/cobra":          {"cmd/arl", "cmd/arl/manual", "cmd/arl/backups", "cmd/arl/bridges", "cmd/arl/cell", "cmd/arl/incidents", "cmd/arl/rollouts"},
 		"cel.dev/cel-go":                  {"coord/recovery"},
 		"go.opentelemetry.io/collector":   {"coord/recovery/importer", "coord/recovery/importer/spanrow"},
 		"github.com/modelcontextprotocol": {"api/mcp"},

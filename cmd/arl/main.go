@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"recoveryledger/cmd/arl/backups"
+	"recoveryledger/cmd/arl/bridges"
 	"recoveryledger/cmd/arl/cell"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"
@@ -78,7 +79,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.AddCommand(
 		a.serveCommand(), a.consoleCommand(), a.witnessCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), rollouts.Command(&a.Terminal, a.machine), a.entryCommand(), a.signalCommand(), a.incidentCommand(), a.taskCommand(), a.escalationCommand(),
 		a.decideCommand(), a.classifyCommand(), a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(), a.scenarioCommand(),
-		a.runCommand(), a.workCommand(), a.mcpCommand(), a.logCommand(), backups.BackupCommand(&a.Terminal, a.machine), backups.RestoreCommand(&a.Terminal, a.machine), a.ledgerCommand(), cell.Command(&a.Terminal), a.verifyCommand(), a.rootCommandOf(), a.profileCommand(), a.demoCommand(), a.doctorCommand(), a.conformanceCommand(), a.explainCommand(), a.manCommand(), a.metricsCommand(), a.versionCommand(),
+		a.runCommand(), a.workCommand(), a.mcpCommand(), a.logCommand(), backups.BackupCommand(&a.Terminal, a.machine), backups.RestoreCommand(&a.Terminal, a.machine), a.ledgerCommand(), cell.Command(&a.Terminal), bridges.Command(&a.Terminal, a.machine), a.verifyCommand(), a.rootCommandOf(), a.profileCommand(), a.demoCommand(), a.doctorCommand(), a.conformanceCommand(), a.explainCommand(), a.manCommand(), a.metricsCommand(), a.versionCommand(),
 	)
 	root.SetFlagErrorFunc(flagError)
 	a.watch(root)
