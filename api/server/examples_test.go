@@ -105,7 +105,7 @@ func TestExamples(t *testing.T) {
 		t.Errorf("servers %v", d.root["servers"])
 	}
 	understood := map[string]string{leasePath: ":stale-epoch", api.PathRound: ":not-found", api.PathCosign: ":unknown-issuer", api.PathComplete: "keeps no index",
-		api.PathWhy: ":not-found"}
+		api.PathWhy: ":not-found", api.PathCluster: ":not-found"}
 	ran := 0
 	run := func(path string, request *http.Request) {
 		ran++

@@ -24,6 +24,7 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/budget"
 )
 
 // engineOf has the server record by a key.
@@ -148,7 +149,8 @@ func TestQuotaIsForCallersWithoutCertificate(t *testing.T) {
 // TestDeadlinesAreForClients has the ledger take longer for a batch than a client may, over HTTP/2.
 // The client sends the end of the batch after that time, and every case is answered and recorded.
 func TestDeadlinesAreForClients(t *testing.T) {
-	const patience, cases = time.Second, 1400 // more than are made ready beside each other
+	const cases = 1400                                                               // more than are made ready beside each other
+	patience := time.Second * time.Duration(budget.Budget{Short: 5, Usual: 1}.Now()) // a raced client pauses
 	n := start(t, nil)
 	key, h := newSigner(t), newHouse(t)
 	n.register(n.enrol("engine-1", key, entry.RoleEngine))

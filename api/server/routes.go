@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
@@ -24,8 +25,8 @@ import (
 type handler func(*request) error
 
 // handlers returns the handler of each route of [api.Routes] by its name.
-func (s *Server) handlers(document []byte) map[string]handler {
-	metrics, tag := s.metrics.Handler(), tagOf(document)
+func (s *Server) handlers() map[string]handler {
+	metrics := s.metrics.Handler()
 	return map[string]handler{
 		"submit":        s.postEntries,
 		"list":          plain(s, s.getEntries),
@@ -68,16 +69,12 @@ func (s *Server) handlers(document []byte) map[string]handler {
 		"leader":        plain(s, s.getLeader),
 		"cluster":       plain(s, s.getCluster),
 		"metrics":       func(r *request) error { metrics.ServeHTTP(r.c.Response(), r.c.Request()); return nil },
-		"openapi":       func(r *request) error { return s.answerTagged(r.c, api.MediaOpenAPI, tag, document) },
+		"openapi":       s.getDocument(),
 	}
 }
 
 // routes makes the handler of all paths.
 func (s *Server) routes() error {
-	document, err := openapi.Document(s.cfg.Version)
-	if err != nil {
-		return fmt.Errorf("server: %w", err)
-	}
 	e := echo.New()
 	e.HTTPErrorHandler = s.answerError
 	e.IPExtractor = echo.ExtractIPDirect() // a header may lie
@@ -92,7 +89,20 @@ func (s *Server) routes() error {
 			}
 		}
 	}
-	return bind(e, api.Routes(), s.handlers(document))
+	return bind(e, api.Routes(), s.handlers())
+}
+
+// getDocument answers with the OpenAPI document. The first request makes it: that takes longer than
+// everything else in the start of a server.
+func (s *Server) getDocument() handler {
+	document := sync.OnceValues(func() ([]byte, error) { return openapi.Document(s.cfg.Version) })
+	return func(r *request) error {
+		text, err := document()
+		if err != nil {
+			return err
+		}
+		return s.answerTagged(r.c, api.MediaOpenAPI, tagOf(text), text)
+	}
 }
 
 // bind gives every route its handler. A route without one is an error, and so is a

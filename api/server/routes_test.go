@@ -17,7 +17,7 @@ import (
 // A server whose handlers are not those of the routes does not start.
 func TestBind(t *testing.T) {
 	s := &Server{metrics: metrics.New()}
-	want := s.handlers(nil)
+	want := s.handlers()
 	if err := bind(echo.New(), api.Routes(), maps.Clone(want)); err != nil {
 		t.Fatal(err)
 	}

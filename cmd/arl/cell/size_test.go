@@ -9,7 +9,7 @@ import (
 	"recoveryledger/testdata/program"
 )
 
-// sizeMax is the most bytes of the stripped program; docs/decisions.md has what each cut would cost.
+// sizeMax is the most bytes of the stripped program. docs/decisions.md has the cost of each cut.
 const sizeMax = 72_000_000
 
 // TestProgramSize adds up what stays of the program when its symbols and DWARF are left out.

@@ -42,7 +42,7 @@ var (
 	titleForm = regexp.MustCompile(`^(?i:<!doctype html[^>]*>|<html[^>]*>|<head>|\s)+<title>(?:Error )?([45]\d\d)(?: -)? ([^<]*)</title>`)
 	// statusForm is a status that is the whole text, with its reason.
 	statusForm = regexp.MustCompile(`^([45]\d\d):? ([A-Za-z -]+?)(?: for (?:url:? )?\S+)?\.?$`)
-	// packaged is the name of an exception with its package: in small letters, the name in capitals.
+	// packaged is the name of an exception, in capitals, behind its package, in small letters.
 	packaged = regexp.MustCompile(`^[a-z][\w]*(?:[.$]\w+)*[.$][A-Z]\w*$`)
 )
 
@@ -89,7 +89,8 @@ func hasClientForm(line string) bool {
 }
 
 // hasNamedForm says whether what stands behind a name in capitals is an error: a status at the head
-// behind the name of an exception, a stack below it, or one line behind an exception with its package.
+// behind the name of an exception, a stack below it, or one line behind an exception with its
+// package.
 func hasNamedForm(name, head, more string) bool {
 	if leadingStatus(head) != 0 && isErrorWord(name) {
 		return true
