@@ -37,7 +37,7 @@ func TestErrorsOfClientsPassAsNoAnswer(t *testing.T) {
 		"java.io.FileNotFoundException: x\n\tat A.b(A.java:1)":                                                         "output.bad_arguments",
 		"TypeError: Cannot read properties of undefined (reading 'x')\n    at f (a.js:1:2)":                            "output.bad_arguments",
 		"Error executing tool fetch: 404 Not Found":                                                                    "request.invalid",
-		"An error occurred while running the tool. Please try again. Error: x":                                         "tool.error",
+		"An error occurred while running the tool. Please try again. Error: x":                                         "unknown",
 		"<html>\r\n<head><title>502 Bad Gateway</title></head>\r\n<body>\r\n<center><h1>502 Bad Gateway</h1></center>": "transient.unavailable",
 		"<!DOCTYPE HTML>\n<html><head><title>503 Service Temporarily Unavailable</title></head><body>Please wait</body></html>": "transient.unavailable",
 	} {

@@ -67,11 +67,15 @@ type causeTables struct {
 	messages                              []message
 	phrases                               []phrase
 	same                                  [][2]string // words that are replaced before phrases are looked for, in this order
+	evidence                              *allEvidence
 }
 
 // causes returns the tables, which are read once.
 var causes = sync.OnceValue(func() *causeTables {
 	t, err := readCauses(causesText)
+	if err == nil {
+		t.evidence, err = readEvidence(evidenceText, t.phrases)
+	}
 	if err != nil {
 		panic(err) // a constant, tested
 	}

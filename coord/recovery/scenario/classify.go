@@ -55,7 +55,8 @@ type Explanation struct {
 	// By is the step that decided: code, grpc, status, pattern, message, form or phrase; empty:
 	// none did.
 	By string `json:"by,omitzero"`
-	// Cause is what the step saw, in words for people.
+	// Cause is what the step saw, in words for people. If no step decided, it is the phrase that did
+	// not count, if there is one.
 	Cause string `json:"cause,omitzero"`
 	// Refused says that the call was refused before it had any effect.
 	Refused bool `json:"refused,omitzero"`
@@ -121,17 +122,24 @@ func ClassifyTyped(raw RawError, leaving string) Label {
 
 // explain asks the steps in their order, without what was found in a data set.
 func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.Pattern) Explanation {
+	text := raw.Text
+	if leaving == "aider_swe_bench" && t.harness[raw.ProviderCode] {
+		text = raw.ProviderCode + " " + text
+	}
+	return t.decide(raw, leaving, patterns, t.phraseIn(text, leaving))
+}
+
+// decide asks the steps in their order. The last of them is what the phrases say.
+func (t *causeTables) decide(raw RawError, leaving string, patterns []recovery.Pattern, words found) Explanation {
 	e := Explanation{Label: UnknownLabel(), Version: t.version}
 	var message Label
 	var shape string
 	message, shape, e.Refused = t.message(raw.Text, leaving)
 	own, ownCause, refused := patternIn(raw.Text, patterns)
 	form, formCause := t.formIn(raw.Text)
-	words := t.phraseIn(raw.Text, leaving)
 	code := t.named(raw.ProviderCode)
 	if leaving == "aider_swe_bench" && t.harness[raw.ProviderCode] {
 		code = UnknownLabel()
-		words = t.phraseIn(raw.ProviderCode+" "+raw.Text, leaving)
 	}
 	steps := []struct {
 		by, cause string
@@ -146,6 +154,9 @@ func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.
 			e.Label, e.By, e.Cause = s.label, s.by, s.cause
 			break
 		}
+	}
+	if e.By == "" {
+		e.Cause = words.cause
 	}
 	e.Refused = e.Refused || refused && e.By == byPattern
 	if refinesStatus(&e, raw, words) || refinesException(&e, raw, words) {

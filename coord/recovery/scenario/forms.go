@@ -184,24 +184,33 @@ func failsByForm(text string) bool {
 	return exited && code != 0 || !exited && (hasTraceback(text) || missingCommandIn(text) != "" || isClientError(text))
 }
 
-// found is a phrase that a text has.
+// found is what a phrase decides that a text has: its label, or unknown and why it does not count.
 type found struct {
 	label Label
 	cause string
 	weak  bool
 }
 
-// phraseIn returns the first phrase of the table that a text has, but for those learned from a data
-// set.
+// phraseIn returns what the first phrase of the table decides that a text has, but for those learned
+// from a data set.
 func (t *causeTables) phraseIn(text, leaving string) found {
+	if p := t.firstPhrase(text, leaving); p != nil {
+		return t.evidence.weigh(p, leaving)
+	}
+	return found{label: UnknownLabel()}
+}
+
+// firstPhrase is the first phrase of the table that a text has, but for those learned from a data
+// set; nil: none.
+func (t *causeTables) firstPhrase(text, leaving string) *phrase {
 	lower := t.words(text)
 	in := gramsIn(lower)
 	for i := range t.phrases {
 		if p := &t.phrases[i]; in.mayHave(p.grams) && !p.onlyFrom(leaving) && hasParts(lower, p.parts) {
-			return found{p.label, "phrase " + strconv.Quote(p.Words), p.Weak}
+			return p
 		}
 	}
-	return found{label: UnknownLabel()}
+	return nil
 }
 
 // words is a text as phrases look at it: in small letters, in words that say the same, with one
