@@ -55,8 +55,8 @@ type Explanation struct {
 	// By is the step that decided: code, grpc, status, pattern, message, form or phrase; empty:
 	// none did.
 	By string `json:"by,omitzero"`
-	// Cause is what the step saw, in words for people. If no step decided, it is the phrase that did
-	// not count, if there is one.
+	// Cause is what the step saw, in words for people. If no step decided, it is the phrase that
+	// did not count, if there is one.
 	Cause string `json:"cause,omitzero"`
 	// Refused says that the call was refused before it had any effect.
 	Refused bool `json:"refused,omitzero"`

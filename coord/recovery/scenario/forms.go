@@ -191,8 +191,8 @@ type found struct {
 	weak  bool
 }
 
-// phraseIn returns what the first phrase of the table decides that a text has, but for those learned
-// from a data set.
+// phraseIn returns what the first phrase of the table decides that a text has, but for those
+// learned from a data set.
 func (t *causeTables) phraseIn(text, leaving string) found {
 	if p := t.firstPhrase(text, leaving); p != nil {
 		return t.evidence.weigh(p, leaving)
