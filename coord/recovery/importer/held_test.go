@@ -51,8 +51,8 @@ func readHeld(t *testing.T, set string) (messages []heldMessage) {
 // TestClassifierHeldBack classifies messages of programs that the classifier was not written with,
 // each set without the phrases that were learned from it alone, and without its evidence. At most
 // 30 % may be unknown and at least 90 % of the others right, also together with the sets
-// of TestClassifierLeavingOut. Of the sets that are kept, no phrase was learned at all, and they are no
-// evidence: what they show is published as it is.
+// of TestClassifierLeavingOut. Of the sets that are kept, no phrase was learned at all, and they
+// are no evidence: what they show is published as it is.
 func TestClassifierHeldBack(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("| set | messages | unknown | right of the others | unknown before | right before |\n|---|--:|--:|--:|--:|--:|\n")
