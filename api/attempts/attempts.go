@@ -15,6 +15,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/enact"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/question"
 	"recoveryledger/ledger"
@@ -39,6 +40,10 @@ type Config struct {
 	// Known reports whether the log has a task. nil: nobody is asked about cases that escalate.
 	Rules func(entry.Digest) *recovery.Policy
 	Known func(entry.Ref) bool
+	// Log and Roles, those of the key by now, make entries of what was decided for a caller with a
+	// certificate (package enact); nil: people are asked.
+	Log   enact.Log
+	Roles func() []entry.Role
 	// Hourly is the number of cases an hour that are recorded for all callers without a certificate
 	// together. 0: none.
 	Hourly int64
@@ -86,7 +91,7 @@ type Batch struct {
 	where    map[joined]int // in open
 	cases    int            // in open, without those of shadows
 	queue    inorder.Queue[[]*entry.Entry]
-	asks     int // questions so far; one commit at a time counts
+	asks     int // questions and enacted cases so far; one commit at a time counts
 
 	mu   sync.Mutex
 	said api.Recorded
@@ -233,7 +238,9 @@ func (b *Batch) register(ctx context.Context, entries []*entry.Entry) (made, kno
 func (b *Batch) count(more api.Recorded) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.said.Cases, b.said.Entries, b.said.Known, b.said.Asked = b.said.Cases+more.Cases, b.said.Entries+more.Entries, b.said.Known+more.Known, b.said.Asked+more.Asked
+	s := &b.said
+	s.Cases, s.Entries, s.Known = s.Cases+more.Cases, s.Entries+more.Entries, s.Known+more.Known
+	s.Asked, s.Enacted, s.Unasked = s.Asked+more.Asked, s.Enacted+more.Enacted, s.Unasked+more.Unasked
 }
 
 // ask asks people about cases that escalated and that are in the log.
@@ -241,7 +248,7 @@ func (b *Batch) ask(ctx context.Context, open []entry.Joint) error {
 	if b.refused() || b.recorder.Known == nil {
 		return nil
 	}
-	questions, err := b.questions(open)
+	questions, err := b.questions(ctx, open)
 	if err != nil || len(questions) == 0 {
 		return err
 	}
@@ -250,28 +257,62 @@ func (b *Batch) ask(ctx context.Context, open []entry.Joint) error {
 	return err
 }
 
-// questions are the entries that ask about cases, without those that the log has.
-func (b *Batch) questions(open []entry.Joint) (list []*entry.Entry, err error) {
+// questions are the entries that ask about cases, without those that the log has, and without the
+// cases whose decision is an entry of the log now.
+func (b *Batch) questions(ctx context.Context, open []entry.Joint) (list []*entry.Entry, err error) {
 	for i := range open {
 		a := open[i].Attempt
 		for c := range a.Cases() {
-			q := question.Of(a, c, b.recorder.Rules(a.Policy))
-			if q == nil || b.asks == question.Max || b.recorder.Known(q.Task) {
-				continue
-			}
-			q.JTI, q.Iat = uuid.NewString(), a.Iat
-			e, err := entry.New(q)
-			if err == nil {
-				err = b.recorder.Sign(e)
-			}
+			e, err := b.question(ctx, a, c)
 			if err != nil {
 				return nil, err
 			}
-			b.asks++
-			list = append(list, e)
+			if e != nil {
+				list = append(list, e)
+			}
 		}
 	}
 	return list, nil
+}
+
+// question enacts a case, or returns the entry that asks about it; nil: nobody is to be asked.
+func (b *Batch) question(ctx context.Context, a *entry.Attempt, c *entry.AttemptCase) (*entry.Entry, error) {
+	r, lacks := b.recorder, ""
+	q := question.Of(a, c, r.Rules(a.Policy), "")
+	switch {
+	case q == nil || r.Known(q.Task):
+		return nil, nil
+	case b.asks == question.Max:
+		b.count(api.Recorded{Unasked: 1})
+		return nil, nil
+	}
+	switch {
+	case r.Log != nil && b.known:
+		engine := enact.Engine{Log: r.Log, Origin: r.Origin, Sign: r.Sign, Roles: r.Roles}
+		done, why, err := engine.Case(ctx, a, c)
+		if err != nil {
+			return nil, err
+		}
+		if lacks = why; done {
+			b.asks++
+			b.count(api.Recorded{Enacted: 1})
+			return nil, nil
+		}
+	case r.Log != nil: // anybody could have anything undone
+		lacks = "the client has no certificate"
+	}
+	if lacks != "" {
+		q = question.Of(a, c, r.Rules(a.Policy), lacks)
+	}
+	q.JTI, q.Iat = uuid.NewString(), a.Iat
+	e, err := entry.New(q)
+	if err == nil {
+		err = r.Sign(e)
+	}
+	if err == nil {
+		b.asks++
+	}
+	return e, err
 }
 
 // ended reports whether no more cases are recorded.

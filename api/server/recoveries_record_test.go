@@ -45,7 +45,49 @@ func (n *node) recording(key *keys.Signer, hourly int64) attempts.Config {
 			n.coord.Read(func(s *coord.State) { _, known = s.Task(task) })
 			return known
 		},
-		Rules: func(entry.Digest) *recovery.Policy { return rules }}
+		Rules: func(entry.Digest) *recovery.Policy { return rules },
+		Log:   asLog{n},
+		Roles: func() []entry.Role {
+			info, _ := n.coord.View().Chain.KeyInfo(key.Public().KeyID())
+			return info.Roles
+		}}
+}
+
+// asLog is the node's log as an engine sees it.
+type asLog struct{ *node }
+
+func (l asLog) Execution(_ context.Context, ref entry.Ref) (found *entry.Execution, err error) {
+	for index := range l.log.Head().Size {
+		e, err := l.log.Entry(index)
+		if err != nil {
+			return nil, err
+		}
+		if x, ok := e.Body.(*entry.Execution); ok && x.Ref() == ref {
+			return x, nil
+		}
+	}
+	return nil, nil
+}
+
+func (l asLog) Task(_ context.Context, ref entry.Ref) (newest *entry.Task, err error) {
+	for index := range l.log.Head().Size {
+		e, err := l.log.Entry(index)
+		if err != nil {
+			return nil, err
+		}
+		if x, ok := e.Body.(*entry.Task); ok && x.Task == ref {
+			newest = x
+		}
+	}
+	return newest, nil
+}
+
+func (l asLog) Register(ctx context.Context, entries []*entry.Entry) error {
+	answer, err := l.log.Submit(ctx, entries...)
+	if err == nil && answer.Refused != nil {
+		err = answer.Refused
+	}
+	return err
 }
 
 // attemptsFrom returns the attempt entries from an index on.

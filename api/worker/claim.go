@@ -191,14 +191,19 @@ func (c *Claim) Snapshot(e *Ending, p Progress, text []byte) *entry.Snapshot {
 	return Snapshot(e, c.Agent, &p, c.Secret, text)
 }
 
-// Signal reports the failure (SIG-1).
+// Signal reports the failure (SIG-1). The digest of the snapshot's context is the evidence; without
+// a snapshot there is none.
 func (c *Claim) Signal(ctx context.Context, e *Ending, s *entry.Snapshot, effects entry.Effects) error {
 	safety := entry.ReplayUnknown
 	if effects == entry.EffectsNone {
 		safety = entry.ReplaySafe
 	}
-	return c.Submit(ctx, &entry.Signal{Subject: c.Exec, Class: e.Failure.Class, Code: e.Failure.Code, Standing: entry.StandingExecutor, Effects: effects,
-		ReplaySafety: safety, ObservedAt: e.Ended.UnixMilli(), Evidence: []entry.Evidence{{Digest: s.ContextDigest}}, Detail: e.Text})
+	signal := &entry.Signal{Subject: c.Exec, Class: e.Failure.Class, Code: e.Failure.Code, Standing: entry.StandingExecutor, Effects: effects,
+		ReplaySafety: safety, ObservedAt: e.Ended.UnixMilli(), Detail: e.Text}
+	if s != nil {
+		signal.Evidence = []entry.Evidence{{Digest: s.ContextDigest}}
+	}
+	return c.Submit(ctx, signal)
 }
 
 // Lost reports that the claim ended without an entry, because its holder was killed. Lost

@@ -329,8 +329,8 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	}
 	w.logEnd(ctx, &d)
 	err = w.claim.GiveUp(ctx, s)
-	// An agent that gives up without a retry left, or with effects in doubt, signals (SIG-1).
-	if err == nil && (effects == entry.EffectsUnknown || spent) {
+	// Without a retry left, with effects in doubt (SIG-1), or for a rollback, the agent signals.
+	if err == nil && (effects == entry.EffectsUnknown || spent || d.Action.Strategy == recovery.Rollback) {
 		err = w.claim.Signal(ctx, e, s, effects)
 	}
 	return false, errors.Join(err, failed(ReasonRejected, "%s failed with %s: %s", w.claim.Task.Task, e.Failure, d.Action))
@@ -417,6 +417,10 @@ func (w *Worker) handOver(ctx context.Context, e *Ending, s *entry.Snapshot, d *
 		question += ": " + help
 	}
 	question = strings.ToValidUTF8(question[:min(len(question), entry.MaxText)], "")
-	err := w.claim.Block(ctx, question, s)
+	var err error
+	if d.Action.Strategy == recovery.Quarantine { // without evidence, so that people decide
+		err = w.claim.Signal(ctx, e, nil, w.effects())
+	}
+	err = errors.Join(err, w.claim.Block(ctx, question, s))
 	return errors.Join(err, failed(ReasonRejected, "%s waits for a person: %s", w.claim.Task.Task, question))
 }

@@ -204,13 +204,10 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 			}
 		}
 		recorder.Ask = o.ask && o.simulate == "" && (o.live != "" || o.baseline == "")
-		recorder.Rules = []*recovery.Policy{r.Policy, r.Candidate}
+		recorder.Rules, recorder.Roles = []*recovery.Policy{r.Policy, r.Candidate}, signer.Roles
 		err = a.execute(ctx, r, o, reg.Root.Origin)
-		if recorder.Asked > 0 {
-			fmt.Fprintf(a.Err, "people are asked about %s: arl escalation list\n", words.Counted(recorder.Asked, "case"))
-		}
-		if recorder.Unasked > 0 {
-			fmt.Fprintf(a.Err, "nobody is asked about another %s: read the failures in the report\n", words.Counted(recorder.Unasked, "case"))
+		for _, line := range runs.Asked(recorder.Enacted, recorder.Asked, recorder.Unsaid, recorder.Unasked) {
+			fmt.Fprintln(a.Err, line)
 		}
 		if o.out == "" || !recorder.Ended() {
 			return err

@@ -258,6 +258,35 @@ func TestRunFollowsPolicy(t *testing.T) {
 	if now := m.stands(task); now.State != entry.TaskBlocked || !strings.Contains(now.Reason, "look at the host") {
 		t.Errorf("%+v", now)
 	}
+	signals := entriesOf[entry.Signal](m, entry.KindSignal)
+	if len(signals) != 1 || signals[0].Iss != holder || len(signals[0].Evidence) != 0 || signals[0].Standing != entry.StandingExecutor {
+		t.Errorf("a quarantine is a signal without evidence: %+v", signals)
+	}
+	m.stop()
+}
+
+// TestRunRollsBack: a rollback of the policy is a signal of the agent, with the digest of its
+// context as evidence, also while retries are left.
+func TestRunRollsBack(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.startUnder(`
+    - id: undone
+      when: class == "crash" && code == "panic"
+      ladder:
+        - { strategy: rollback }
+        - { strategy: escalate }`)
+	m.workers("one")
+	task, holder := m.given("undone", "--max-retries", "5")
+	cmd, said := m.scripted(holder, task, "exit 1")
+	if code := exitOf(cmd.Run()); code != 7 || !strings.Contains(said.String(), "rollback") {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	signals := entriesOf[entry.Signal](m, entry.KindSignal)
+	if len(signals) != 1 || signals[0].Iss != holder || len(signals[0].Evidence) != 1 || signals[0].Code != "panic" {
+		t.Errorf("%+v", signals)
+	}
+	m.arl("log", "audit")
 	m.stop()
 }
 

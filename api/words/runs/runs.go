@@ -216,3 +216,19 @@ func Phrase(first, second string) string {
 	}
 	return first + " " + second
 }
+
+// Asked says what became of the cases that escalated: how many are entries of the log that a
+// decision stands for, how many ask people, of those how many ask for such an entry, and about how
+// many nobody is asked. It returns a line for each number but 0.
+func Asked(enacted, asked, unsaid, unasked int64) (lines []string) {
+	add := func(n int64, format string) {
+		if n > 0 {
+			lines = append(lines, fmt.Sprintf(format, words.Counted(n, "case")))
+		}
+	}
+	add(enacted, "the decision about %s is an entry of the log: a failure signal, or the cancel of a task")
+	add(asked, "people are asked about %s: arl escalation list")
+	add(unsaid, "of %s of these the engine could not register what it decided; the question says why")
+	add(unasked, "nobody is asked about another %s: read the failures in the report")
+	return lines
+}

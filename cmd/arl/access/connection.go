@@ -327,18 +327,30 @@ func (c *Connection) RefTo(ctx context.Context, index uint64) (*entry.LogRef, er
 	return &entry.LogRef{Index: index, LeafHash: merkle.HashLeaf(r.Leaf)}, nil
 }
 
-// WorkflowOf finds the workflow of an execution among the entries of the execution's agent.
-func (c *Connection) WorkflowOf(ctx context.Context, subject entry.Ref) (entry.WorkflowID, error) {
-	issuer, _ := subject.Split()
+// Execution implements [record.Ledger]. It looks among the entries of the execution's agent.
+func (c *Connection) Execution(ctx context.Context, ref entry.Ref) (*entry.Execution, error) {
+	issuer, _ := ref.Split()
 	for e, err := range c.Client.Entries(ctx, api.ListQuery{Agent: issuer, Kinds: []entry.Kind{entry.KindExecution}, Newest: true}) {
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		if x, ok := e.Body.(*entry.Execution); ok && x.Ref() == subject {
-			return x.Wid, nil
+		if x, ok := e.Body.(*entry.Execution); ok && x.Ref() == ref {
+			return x, nil
 		}
 	}
-	return "", exit.With(exit.NotFound, fmt.Errorf("no execution %s in the log", subject))
+	return nil, nil
+}
+
+// WorkflowOf finds the workflow of an execution.
+func (c *Connection) WorkflowOf(ctx context.Context, subject entry.Ref) (entry.WorkflowID, error) {
+	x, err := c.Execution(ctx, subject)
+	if err == nil && x == nil {
+		err = exit.With(exit.NotFound, fmt.Errorf("no execution %s in the log", subject))
+	}
+	if err != nil {
+		return "", err
+	}
+	return x.Wid, nil
 }
 
 // Head returns the cosigned head if there is one. Otherwise it returns the newest accepted head if

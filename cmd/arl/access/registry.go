@@ -84,7 +84,7 @@ func (m *Machine) EngineSigner(ctx context.Context, reg *Recording, file string)
 		if !counts {
 			return nil, exit.With(exit.Denied, fmt.Errorf("%s is enrolled for no principal: arl agent enrol --principal engine --key %s --roles engine", file, file))
 		}
-		return &Signer{loaded, owner}, nil
+		return signerOf(chain, loaded, owner), nil
 	}
 	path, err := m.Trust.Path("keys", trust.FileName(reg.Root.Origin), string(principalEngine)+".key")
 	if err != nil {
@@ -105,11 +105,17 @@ func (m *Machine) EngineSigner(ctx context.Context, reg *Recording, file string)
 	}
 	switch owner, counts := chain.Owner(loaded.Public().KeyID()); {
 	case owner == principalEngine && counts:
-		return &Signer{loaded, owner}, nil
+		return signerOf(chain, loaded, owner), nil
 	case owner != "" || reg.profile == nil:
 		return nil, exit.With(exit.Denied, fmt.Errorf("the key %s is no longer valid: move the file away, and run the command again: it makes and enrols another key", path))
 	}
-	return &Signer{loaded, principalEngine}, m.enrolEngine(ctx, reg, loaded)
+	return &Signer{loaded, principalEngine, []entry.Role{entry.RoleEngine}}, m.enrolEngine(ctx, reg, loaded)
+}
+
+// signerOf is a key that is enrolled, with its roles.
+func signerOf(chain *verify.Chain, key *keys.Signer, owner entry.Principal) *Signer {
+	info, _ := chain.KeyInfo(key.Public().KeyID())
+	return &Signer{key, owner, info.Roles}
 }
 
 // enrolEngine enrols a key with the role engine. The policy's authority signs the enrolment.

@@ -16,6 +16,7 @@ import (
 type Signer struct {
 	*keys.Signer
 	Principal entry.Principal
+	Roles     []entry.Role // of the key, where they were looked up
 }
 
 // SignerFlags name the key and the principal that sign.
@@ -41,14 +42,14 @@ func (m *Machine) Signer(ctx context.Context, c *Connection, f SignerFlags, fall
 			return nil, err
 		}
 		loaded, err := m.LoadKey(path)
-		return &Signer{loaded, cmp.Or(entry.Principal(f.Principal), fallback)}, err
+		return &Signer{Signer: loaded, Principal: cmp.Or(entry.Principal(f.Principal), fallback)}, err
 	}
 	loaded, err := m.LoadKey(f.Key)
 	if err != nil {
 		return nil, err
 	}
 	if f.Principal != "" {
-		return &Signer{loaded, entry.Principal(f.Principal)}, nil
+		return &Signer{Signer: loaded, Principal: entry.Principal(f.Principal)}, nil
 	}
 	chain, err := c.Chain(ctx)
 	if err != nil {
@@ -58,5 +59,5 @@ func (m *Machine) Signer(ctx context.Context, c *Connection, f SignerFlags, fall
 	if owner == "" {
 		return nil, exit.With(exit.Denied, fmt.Errorf("%s: %s is enrolled for no principal: arl agent enrol --key %s", f.Key, loaded.Public().KeyID(), f.Key))
 	}
-	return &Signer{loaded, owner}, nil
+	return &Signer{Signer: loaded, Principal: owner}, nil
 }

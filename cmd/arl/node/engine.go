@@ -39,6 +39,10 @@ func (e *Engine) Begin(n *Node, config *server.Config) error {
 	id, rules := signer.Public().KeyID(), &coord.Rules{}
 	config.Attempts = attempts.New(attempts.Config{Submit: n.Log.Submit, Origin: n.Origin, Sign: signer.Sign, Hourly: e.hourly,
 		Owner: func() (entry.Principal, bool) { return n.Replica.View().Chain.Owner(id) },
+		Log:   n, Roles: func() []entry.Role {
+			key, _ := n.Replica.View().Chain.KeyInfo(id)
+			return key.Roles
+		},
 		Known: func(task entry.Ref) (known bool) {
 			n.Replica.Read(func(s *coord.State) { _, known = s.Task(task) })
 			return known

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 
+	"recoveryledger/api"
+	"recoveryledger/coord"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -39,6 +41,52 @@ func (n *Node) Receipts(ctx context.Context, index entry.Index, value string) it
 			}
 		}
 	}
+}
+
+// Execution implements [record.Ledger].
+func (n *Node) Execution(_ context.Context, ref entry.Ref) (*entry.Execution, error) {
+	var at uint64
+	known := false
+	n.Replica.Read(func(s *coord.State) {
+		var x coord.ExecutionView
+		x, known = s.Execution(ref, 0)
+		at = x.Index
+	})
+	if !known {
+		return nil, nil
+	}
+	e, err := n.Log.Entry(at)
+	if err != nil {
+		return nil, err
+	}
+	x, ok := e.Body.(*entry.Execution)
+	if !ok {
+		return nil, fmt.Errorf("node: entry %d is no execution %s", at, ref)
+	}
+	return x, nil
+}
+
+// Task implements [enact.Log].
+func (n *Node) Task(_ context.Context, ref entry.Ref) (*entry.Task, error) {
+	var at uint64
+	known := false
+	n.Replica.Read(func(s *coord.State) {
+		var t api.Task
+		t, known = s.Task(ref)
+		at = t.Changed
+	})
+	if !known {
+		return nil, nil
+	}
+	e, err := n.Log.Entry(at)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := e.Body.(*entry.Task)
+	if !ok {
+		return nil, fmt.Errorf("node: entry %d is not about task %s", at, ref)
+	}
+	return t, nil
 }
 
 // Consistency implements [record.Ledger].

@@ -25,12 +25,18 @@ const Workflow entry.WorkflowID = "escalations"
 // entries have all cases.
 const Max = 1000
 
-// Of returns the task that asks people about a case of an attempt entry. It is nil if the case asks
-// nothing: it did not escalate, or nothing was done about it. The header of the attempt is that of
-// the engine's entry. The header of the task has no jti and no iat. rules are those that decided;
-// nil: their advice to people is not known.
-func Of(a *entry.Attempt, c *entry.AttemptCase, rules *recovery.Policy) *entry.Task {
-	if c.Status != entry.StatusEscalated || a.Arm == entry.ArmShadow {
+// Asks reports whether a case of an attempt entry asks people: it escalated, and something was done
+// about it.
+func Asks(a *entry.Attempt, c *entry.AttemptCase) bool {
+	return c.Status == entry.StatusEscalated && a.Arm != entry.ArmShadow
+}
+
+// Of returns the task that asks people about a case of an attempt entry; nil if the case asks
+// nothing. The header of the attempt is that of the engine's entry. The header of the task has no
+// jti and no iat. rules are those that decided; nil: their advice to people is not known. lacks
+// says why the log has no entry of what was decided (package enact); empty: there is none to have.
+func Of(a *entry.Attempt, c *entry.AttemptCase, rules *recovery.Policy, lacks string) *entry.Task {
+	if !Asks(a, c) {
 		return nil
 	}
 	about := &entry.TaskCase{Case: c.Case, Attempt: a.JTI, Decided: decided(c.Rungs)}
@@ -44,7 +50,7 @@ func Of(a *entry.Attempt, c *entry.AttemptCase, rules *recovery.Policy) *entry.T
 	return &entry.Task{
 		Header: entry.Header{V: 1, Iss: a.Iss, Aud: a.Aud, Wid: Workflow},
 		Task:   entry.NewRef(a.Iss, ID(about.Agent, c.Case, &last)), Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated,
-		Reason: reason(about, &last, rules), About: about,
+		Reason: reason(about, &last, rules, lacks), About: about,
 	}
 }
 
@@ -77,7 +83,7 @@ var todo = map[recovery.Strategy]string{
 }
 
 // reason is the question, as short as an entry wants it.
-func reason(about *entry.TaskCase, last *entry.Rung, rules *recovery.Policy) string {
+func reason(about *entry.TaskCase, last *entry.Rung, rules *recovery.Policy, lacks string) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s: %s", strings.Join(about.Decided, ", "), last.Reason)
 	if last.Rule != "" {
@@ -87,6 +93,9 @@ func reason(about *entry.TaskCase, last *entry.Rung, rules *recovery.Policy) str
 		if what := todo[recovery.Strategy(s)]; what != "" {
 			text.WriteString(": " + what)
 		}
+	}
+	if lacks != "" {
+		fmt.Fprintf(&text, " (%s)", lacks)
 	}
 	if rules != nil {
 		if advice := rules.Remediation(last.Class, last.Code); advice != "" {

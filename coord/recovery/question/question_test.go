@@ -28,7 +28,7 @@ func attempt(actions ...string) *entry.Attempt {
 // of returns the question about the case, as a ledger takes it.
 func of(tb testing.TB, a *entry.Attempt) *entry.Task {
 	tb.Helper()
-	q := question.Of(a, &a.AttemptCase, recovery.Default())
+	q := question.Of(a, &a.AttemptCase, recovery.Default(), "")
 	if q == nil {
 		return nil
 	}

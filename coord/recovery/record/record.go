@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/recovery/enact"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/question"
 	"recoveryledger/ledger/entry"
@@ -32,6 +33,8 @@ type Ledger interface {
 	// Receipts yields the receipts of the entries under a value of an index, in
 	// the order of the log.
 	Receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error]
+	// Execution returns an entry of an execution; nil: the log has none.
+	Execution(ctx context.Context, ref entry.Ref) (*entry.Execution, error)
 	// Consistency proves that the head of one receipt continues that of another.
 	Consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error)
 }
@@ -47,13 +50,16 @@ type Recorder struct {
 	Issuer entry.Principal
 	// Run is the id of the run.
 	Run string
-	// Ask is whether people are asked about cases that escalate (package question). Rules are the
-	// policies that decide, for their advice to people.
+	// Ask is whether cases that escalate are acted upon: what was decided becomes the entry that it
+	// stands for (package enact), or people are asked (package question). Rules are the policies
+	// that decide, for their advice to people. Roles are those of the engine's key.
 	Ask   bool
 	Rules []*recovery.Policy
-	// Asked counts the questions that are new, Unasked the cases beyond [question.Max], both as of
-	// the last Flush or End.
-	Asked, Unasked int64
+	Roles []entry.Role
+	// Asked counts the questions that are new. Enacted counts the cases whose decision is an entry
+	// of the log, Unsaid those of the questions that ask for such an entry. Unasked counts the
+	// cases beyond [question.Max]. All are as of the last Flush or End.
+	Asked, Enacted, Unsaid, Unasked int64
 
 	known   map[string]entry.Digest // for a resumed run: its entries in the log, by id
 	cases   map[string]knownCase    // and its cases there
@@ -216,18 +222,31 @@ func (r *Recorder) ask(ctx context.Context, open []entry.Joint) error {
 	return r.Ledger.Register(ctx, questions)
 }
 
-// question returns the entry that asks people about a case; nil: nobody is to be asked.
+// question enacts a case, or returns the entry that asks people about it; nil: nobody is to be
+// asked.
 func (r *Recorder) question(ctx context.Context, a *entry.Attempt, c *entry.AttemptCase) (*entry.Entry, error) {
-	q := question.Of(a, c, r.rules(a.Policy))
+	q := question.Of(a, c, r.rules(a.Policy), "")
 	switch {
 	case !r.Ask || q == nil:
 		return nil, nil
-	case r.Asked == question.Max:
+	case r.Asked+r.Enacted == question.Max:
 		r.Unasked++
 		return nil, nil
 	}
 	for _, err := range r.Ledger.Receipts(ctx, entry.ByTask, string(q.Task)) {
 		return nil, err // the first receipt says that the question was asked
+	}
+	engine := enact.Engine{Log: lookup{r.Ledger}, Origin: r.Root.Origin, Sign: r.Sign, Roles: func() []entry.Role { return r.Roles }}
+	done, lacks, err := engine.Case(ctx, a, c)
+	switch {
+	case err != nil:
+		return nil, err
+	case done:
+		r.Enacted++
+		return nil, nil
+	case lacks != "":
+		r.Unsaid++
+		q = question.Of(a, c, r.rules(a.Policy), lacks)
 	}
 	wid := q.Wid
 	q.Header = keys.NewHeader(r.Issuer, r.Root.Origin)
@@ -241,6 +260,26 @@ func (r *Recorder) question(ctx context.Context, a *entry.Attempt, c *entry.Atte
 	}
 	r.Asked++
 	return e, nil
+}
+
+// lookup is a ledger as package enact sees it.
+type lookup struct{ Ledger }
+
+// Task implements [enact.Log].
+func (l lookup) Task(ctx context.Context, ref entry.Ref) (newest *entry.Task, err error) {
+	for receipt, err := range l.Receipts(ctx, entry.ByTask, string(ref)) {
+		if err != nil {
+			return nil, err
+		}
+		e, _, err := entry.DecodeLeaf(receipt.Leaf)
+		if err != nil {
+			return nil, err
+		}
+		if t, ok := e.Body.(*entry.Task); ok && t.Task == ref {
+			newest = t
+		}
+	}
+	return newest, nil
 }
 
 // rules returns the policy with a digest; nil: it is not known.
