@@ -72,6 +72,18 @@ func (e *Engine) Case(ctx context.Context, a *entry.Attempt, c *entry.AttemptCas
 	return done && why == "", why, nil
 }
 
+// Wants reports whether a case that escalated ends with a decision that an entry stands for.
+func Wants(c *entry.AttemptCase) bool {
+	for i := len(c.Rungs) - 1; i >= 0 && c.Rungs[i].Result == string(recovery.ResultDecided); i-- {
+		switch recovery.Strategy(c.Rungs[i].Strategy) {
+		case recovery.Rollback, recovery.Quarantine, recovery.Abort:
+			return true
+		default:
+		}
+	}
+	return false
+}
+
 // decision is a rung at the end of a case, with its step.
 type decision struct {
 	attempt *entry.Attempt
