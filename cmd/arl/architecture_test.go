@@ -121,6 +121,7 @@ ledger/durable ← ledger/cluster
 ledger/durable ← ledger/cluster/site
 ledger/agreement ← ledger/cluster/site
 ledger/cluster ← ledger/cluster/peer ← cmd/arl/cell ← cmd/arl
+ledger/cluster/scale
 ledger/cluster/site ← ledger/cluster/peer
 cmd/arl/node ← cmd/arl/cell
 cmd/arl/terminal ← cmd/arl/cell
