@@ -143,6 +143,18 @@ func (b *Batch) entries() ([]*entry.Entry, error) {
 	return entries, nil
 }
 
+// HeadBefore returns the tree head before a batch in the form that nodes exchange. It checks
+// nothing. The error is [ErrMalformed] if data is too short.
+func HeadBefore(data []byte) (head merkle.Head, err error) {
+	at := len(magic) + IncarnationSize + 8
+	if len(data) < at+8+merkle.HashSize {
+		return head, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
+	}
+	head.Size = binary.BigEndian.Uint64(data[at:])
+	copy(head.Root[:], data[at+8:])
+	return head, nil
+}
+
 // SizeBehind returns the size of the log behind a batch in the form that nodes exchange. It checks
 // nothing: who takes the batch decodes it. The error is [ErrMalformed] if data is too short.
 func SizeBehind(data []byte) (uint64, error) {

@@ -52,6 +52,9 @@ func TestBatch(t *testing.T) {
 		if !bytes.Equal(got.Encode(secret), want.Encode(secret)) {
 			t.Errorf("%d entries: read as %+v", n, got)
 		}
+		if head, err := agreement.HeadBefore(want.Encode(secret)); err != nil || head != want.Previous {
+			t.Errorf("head before: %v, %v", head, err)
+		}
 		if size, err := agreement.SizeBehind(want.Encode(secret)); err != nil || size != want.Head.Size {
 			t.Errorf("%d entries: size %d behind it, %v", n, size, err)
 		}
@@ -88,6 +91,9 @@ func TestMalformedBatch(t *testing.T) {
 		}
 	}
 	whole := sample(t, 1).Encode(secret)
+	if _, err := agreement.HeadBefore(whole[:60]); !errors.Is(err, agreement.ErrMalformed) {
+		t.Errorf("the head before a short batch: %v", err)
+	}
 	if _, err := agreement.SizeBehind(whole[:60]); !errors.Is(err, agreement.ErrMalformed) {
 		t.Errorf("the size of a part: %v", err)
 	}

@@ -48,7 +48,7 @@ import (
 // was, which may have voted: a member that votes twice makes two orders.
 var ErrWiped = errors.New("cluster: the files of etcd are gone")
 
-// Config says how a node of a cluster is opened. All fields but Logger are mandatory.
+// Config says how a node of a cluster is opened. All fields but Ask and Logger are mandatory.
 type Config struct {
 	// Dir is where etcd keeps its files. It must not be restored from a backup, or copied.
 	Dir string
@@ -75,7 +75,10 @@ type Config struct {
 	// After is the number of the last batch that every node had when the cluster was made; 0: of
 	// a log without entries. It is the same at every node, and stays.
 	After uint64
-	// Fatal ends the process when etcd cannot go on. It must not return.
+	// Ask asks another node for its log, and for the root of a size. Nil: nobody is asked before
+	// the first batch of a term.
+	Ask func(ctx context.Context, c Contact, size uint64) (*Shown, error)
+	// Fatal ends the process when the node cannot go on. It must not return.
 	Fatal func(err error)
 	// Logger takes the messages of etcd. Nil: no messages.
 	Logger *slog.Logger
@@ -102,6 +105,7 @@ type Node struct {
 	url        atomic.Pointer[string]
 	confirming chan struct{} // has room for the one that confirms the term
 	standing   atomic.Pointer[standing]
+	compared   atomic.Int64 // the term before whose first batch the other nodes were asked
 }
 
 // Open starts the node. It does not wait for the other nodes. The error is [ErrWiped], or that of a

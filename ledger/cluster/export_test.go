@@ -10,3 +10,6 @@ func (n *Node) Lag(ctx context.Context, name string) error {
 	_, err := n.client.Put(ctx, n.key("n/"+name), "{}")
 	return err
 }
+
+// ForgetCompared has the next batch of a term count as its first.
+func (n *Node) ForgetCompared() { n.compared.Store(0) }

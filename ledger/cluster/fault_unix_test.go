@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
 )
 
 // TestClusterKillLeader kills whichever node leads, twice. The others go on, the node comes back,
@@ -107,4 +108,28 @@ func TestClusterRestoredEtcd(t *testing.T) {
 			t.Errorf("%s has %d entries", p.name, found.Head.Size)
 		}
 	}
+}
+
+// TestClusterDiverged: a node whose rules refuse what the others registered ends,
+// and says what differs. The others go on.
+func TestClusterDiverged(t *testing.T) { // not parallel: it sets a variable for a process
+	s, r := newSite(t, "a", "b", "c"), record{}
+	nodes := s.three()
+	leader := r.submit(t, "first", nodes...)
+	r.check(t, nodes...)
+	rest := others(nodes, leader)
+	odd := rest[0]
+	odd.stop()
+	t.Setenv(oddVariable, "second")
+	odd = s.start(odd.name)
+	t.Setenv(oddVariable, "")
+	rest[0] = leader
+	r.submit(t, "second", rest...)
+	if line := <-odd.lines; !strings.HasPrefix(line, "fatal") || !strings.Contains(line, agreement.ErrDiverged.Error()) || !strings.Contains(line, "entry 1 is refused here") {
+		t.Errorf("%s", line)
+	}
+	odd.kill()
+	r.submit(t, "third", rest...)
+	r.check(t, rest...)
+	s.end(rest...)
 }

@@ -29,6 +29,9 @@ func (n *Node) key(name string) string { return n.prefix + name }
 func (n *Node) Propose(ctx context.Context, t agreement.Term, seq uint64, batch []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
+	if err := n.compare(ctx, t, batch); err != nil {
+		return fmt.Errorf("cluster: propose batch %d: %w", seq, err)
+	}
 	key := n.batchKey(seq)
 	answer, err := n.client.Txn(ctx).
 		If(clientv3.Compare(clientv3.Value(n.key("h")), "=", strconv.FormatUint(seq-1, 10)),

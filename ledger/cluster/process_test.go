@@ -40,10 +40,20 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// count is a fold that knows how many entries there are.
+// count is a fold that knows how many entries there are. It refuses the execution that oddVariable
+// names, as the rules of another program would.
 type count struct{ size uint64 }
 
-func (f *count) Admit(*entry.Entry, uint64, int64) error { return nil }
+// oddVariable names an execution that a node refuses.
+const oddVariable = "ARL_TEST_ODD"
+
+func (f *count) Admit(e *entry.Entry, _ uint64, _ int64) error {
+	if odd := os.Getenv(oddVariable); odd != "" && e.Body.(*entry.Execution).Exec == odd {
+		return entry.Refuse(entry.NotReady, "", "the rules of this node are odd")
+	}
+	return nil
+}
+
 func (f *count) Apply(_ *entry.Entry, i uint64, _ int64) { f.size = i + 1 }
 func (f *count) Snapshot(w io.Writer) error              { return binary.Write(w, binary.BigEndian, f.size) }
 func (f *count) Restore(r io.Reader) error               { return binary.Read(r, binary.BigEndian, &f.size) }

@@ -13,8 +13,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/pflag"
 
 	"recoveryledger/api"
@@ -27,6 +30,7 @@ import (
 	"recoveryledger/ledger/cluster/peer"
 	"recoveryledger/ledger/cluster/site"
 	"recoveryledger/ledger/durable"
+	"recoveryledger/ledger/entry"
 )
 
 // The addresses of a node, unless flags say others.
@@ -51,7 +55,11 @@ type Serving struct {
 	node   *cluster.Node
 	peers  net.Listener
 	router *peer.Router
+	port   *peer.Server
+	ports  chan error // gets how the port for the other nodes has ended
+	client *peer.Client
 	logger *slog.Logger
+	fatal  func(error)
 }
 
 // Register adds the flags.
@@ -245,10 +253,17 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 			return err
 		}
 	}
+	if s.client, err = peer.NewClient(s.site); err != nil {
+		return exit.With(exit.Config, err)
+	}
+	s.fatal = config.Fatal
+	ask := func(ctx context.Context, c cluster.Contact, size uint64) (*cluster.Shown, error) {
+		return s.client.Head(ctx, c.Peer, size)
+	}
 	s.node, err = cluster.Open(&cluster.Config{
 		Dir: s.site.EtcdDir(), Name: s.site.Name, Members: s.site.Members, Joins: s.site.Joined, Listen: s.site.EtcdListen,
 		Peer: s.site.Peer, CertFile: s.site.CertFile(), KeyFile: s.site.KeyFile(), CAFile: s.site.CAFile(),
-		Origin: s.site.Origin, Incarnation: s.site.Incarnation, After: s.site.After, Fatal: config.Fatal, Logger: config.Logger,
+		Origin: s.site.Origin, Incarnation: s.site.Incarnation, After: s.site.After, Ask: ask, Fatal: config.Fatal, Logger: config.Logger,
 	})
 	if err != nil {
 		return exit.With(exit.Config, err)
@@ -292,13 +307,20 @@ func (s *Serving) begin(n *node.Node, config *ledger.Config) error {
 	return s.site.Save()
 }
 
-// Ready waits until the log of the node has what the cluster registered, and shows the others to
-// the server. url is that of the node for clients.
+// Ready serves the other nodes, waits until the log of the node has what the cluster registered,
+// and shows the others to the server. url is that of the node for clients.
 func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *server.Config) (err error) {
 	if !s.on {
 		return nil
 	}
 	s.node.Show(url)
+	show := func(size uint64) (*cluster.Shown, error) { return shown(s.site, n, size) }
+	s.port, err = peer.New(peer.Config{Node: s.node, Site: s.site, Keys: n.KeysDir(), Copy: n.Log.Copy, Show: show, Accused: s.fatal, Logger: s.logger})
+	if err != nil {
+		return err
+	}
+	s.ports = make(chan error, 1)
+	go func() { s.ports <- s.port.Run(ctx, s.peers) }() // ends with ctx, or with its listener
 	if s.router, err = peer.NewRouter(s.node, s.site, s.logger, n.Log.Wait); err != nil {
 		return err
 	}
@@ -307,20 +329,55 @@ func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *s
 	return n.CaughtUp(ctx, s.router.Reach)
 }
 
-// Run serves the other nodes until ctx ends. An error goes to fail, too.
+// shown shows the log of a node, and the root of a size.
+func shown(s *site.Site, n *node.Node, size uint64) (*cluster.Shown, error) {
+	head := n.Log.Head()
+	refusal, refused := errors.AsType[*entry.Refusal](n.Log.Ready())
+	all := &cluster.Shown{Node: s.Name, Incarnation: s.Incarnation, Head: head.Head, Note: head.Note,
+		Clock: node.WallClock().UnixMilli(), Room: !refused || refusal.Problem != entry.InsufficientStorage}
+	if size > head.Size {
+		return all, nil
+	}
+	at, err := n.Log.HeadAt(size)
+	all.At = &at.Root
+	return all, err
+}
+
+// Run serves the other nodes until ctx ends, and compares its log with theirs. An error goes to
+// fail, too.
 func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fail func(error)) error {
 	if !s.on {
 		return nil
 	}
-	port, err := peer.New(peer.Config{Node: s.node, Site: s.site, Keys: n.KeysDir(), Copy: n.Log.Copy, API: peer.Passed(api.Handler()), Logger: s.logger})
-	if err == nil {
-		err = port.Run(ctx, s.peers)
-	}
+	s.port.Answer(peer.Passed(api.Handler()))
+	var watched error
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		w := &peer.Watcher{Node: s.node, Client: s.client, Show: func(size uint64) (*cluster.Shown, error) { return shown(s.site, n, size) },
+			Round: func([]*cluster.Shown, []time.Duration) {}}
+		var found *peer.Evidence
+		if found, watched = w.Run(ctx); watched != nil {
+			s.fatal(errors.Join(watched, s.keepEvidence(found)))
+		}
+	})
+	stop := context.AfterFunc(ctx, s.port.Close)
+	defer stop()
+	err := <-s.ports
 	if err != nil {
 		fail(err)
 	}
+	watching.Wait()
 	s.node.GiveUp(context.WithoutCancel(ctx))
-	return err
+	return errors.Join(err, watched)
+}
+
+// keepEvidence writes what two nodes have shown that differ.
+func (s *Serving) keepEvidence(found *peer.Evidence) error {
+	text, err := json.Marshal(found, jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	return durable.Write(s.site.EvidenceFile(), append(text, '\n'), 0o600)
 }
 
 // Close ends the node, behind its log.

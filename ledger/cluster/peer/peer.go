@@ -21,6 +21,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -37,6 +38,8 @@ const (
 	pathToken  = "/token"
 	pathRemove = "/remove"
 	pathLead   = "/lead"
+	pathHead   = "/head"
+	pathAccuse = "/accuse"
 	pathAPI    = "/api"
 )
 
@@ -53,9 +56,12 @@ type Config struct {
 	Keys string
 	// Copy writes a copy of the database to a directory that does not exist.
 	Copy func(dir string) error
-	// API answers what other nodes pass on.
-	API    http.Handler
-	Logger *slog.Logger
+	// Show shows the log of this node, and the root of a size.
+	Show func(size uint64) (*cluster.Shown, error)
+	// Accused is told of a node that has another root of a size than this one. It does not
+	// return.
+	Accused func(err error)
+	Logger  *slog.Logger
 }
 
 // Server is the peer port of a node.
@@ -63,6 +69,7 @@ type Server struct {
 	cfg   Config
 	peers *Client
 	http  *http.Server
+	api   atomic.Pointer[http.Handler]
 }
 
 // New returns the peer port of a node.
@@ -80,23 +87,38 @@ func New(c Config) (*Server, error) {
 	mux.HandleFunc("POST "+pathJoin, s.join)
 	for path, handle := range map[string]func(*http.Request) (any, error){
 		"GET " + pathStatus: s.status, "POST " + pathToken: s.token, "POST " + pathRemove: s.remove, "POST " + pathLead: s.lead,
+		"GET " + pathHead: s.head, "POST " + pathAccuse: s.accuse,
 	} {
 		mux.HandleFunc(path, known(answering(handle)))
 	}
 	mux.HandleFunc("GET "+pathCopy, known(s.copy))
-	mux.HandleFunc(pathAPI+"/", known(http.StripPrefix(pathAPI, c.API).ServeHTTP))
+	mux.HandleFunc(pathAPI+"/", known(http.StripPrefix(pathAPI, http.HandlerFunc(s.pass)).ServeHTTP))
 	s.http = &http.Server{Handler: mux, TLSConfig: own, ReadHeaderTimeout: askTime, ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug)}
 	return s, nil
 }
 
+// Answer has api answer what other nodes pass on. Before that the node says that it is not ready.
+func (s *Server) Answer(api http.Handler) { s.api.Store(&api) }
+
+func (s *Server) pass(w http.ResponseWriter, r *http.Request) {
+	if api := s.api.Load(); api != nil {
+		(*api).ServeHTTP(w, r)
+		return
+	}
+	http.Error(w, "peer: this node only starts", http.StatusServiceUnavailable)
+}
+
 // Run serves until ctx ends. Requests under way end with it: clients send them again.
 func (s *Server) Run(ctx context.Context, listener net.Listener) error {
-	defer context.AfterFunc(ctx, func() { _ = s.http.Close() })()
+	defer context.AfterFunc(ctx, s.Close)()
 	if err := s.http.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("peer: serve %s: %w", listener.Addr(), err)
 	}
 	return nil
 }
+
+// Close ends [Server.Run].
+func (s *Server) Close() { _ = s.http.Close() } // no request is waited for
 
 // known answers nodes of the cluster alone.
 func known(next http.HandlerFunc) http.HandlerFunc {

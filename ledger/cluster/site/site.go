@@ -6,6 +6,7 @@
 //	DIR/cluster/ca.crt, .key   the CA of the cluster, which every node has: each may admit a node
 //	DIR/cluster/node.crt, .key the certificate of this node
 //	DIR/cluster/etcd           the files of etcd
+//	DIR/cluster/evidence.json  what two nodes have shown that had two roots of one size
 //
 // A node that has all this can sign as the ledger. So the directory is as secret as the keys.
 package site
@@ -149,6 +150,9 @@ func (s *Site) file(name string) string { return filepath.Join(s.Dir, name) }
 
 // EtcdDir returns the directory of etcd.
 func (s *Site) EtcdDir() string { return s.file("etcd") }
+
+// EvidenceFile returns the file of evidence that two nodes have two roots of one size.
+func (s *Site) EvidenceFile() string { return s.file("evidence.json") }
 
 // Begun reports whether etcd has been in the directory: the node is one of the cluster.
 func (s *Site) Begun() bool {
