@@ -11,6 +11,7 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // candidateRules are the built-in rules with one more model, so that they differ.
@@ -160,6 +161,7 @@ func auditRollouts(t *testing.T, w *world) {
 
 // TestRolloutRefused gives what no rollout may do.
 func TestRolloutRefused(t *testing.T) {
+	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	terms := func(change func(r *entry.Rollout)) func(w *world) *entry.Entry {
 		return func(w *world) *entry.Entry {
 			withRules(w)
@@ -276,6 +278,7 @@ func (w *world) armed(id string, arm entry.Arm, status string) *entry.Attempt {
 // TestRolloutGateFalls: a canary that recovers less is aborted by the coordinator's first entry
 // after the evidence; the state is restored and audited meanwhile.
 func TestRolloutGateFalls(t *testing.T) {
+	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
 	w.put(w.startRollout())
@@ -312,6 +315,7 @@ func TestRolloutGateFalls(t *testing.T) {
 
 // TestRolloutRules: the rules of a case are the candidate's in its canary, and else those in force.
 func TestRolloutRules(t *testing.T) {
+	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
 	w.put(w.startRollout())

@@ -11,6 +11,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // able enrols agents that can do tasks of a type.
@@ -103,6 +104,7 @@ func (w *world) checkRoute() {
 // choose: who gets it, how and when, is what the action says, and what executes
 // nothing again is for people.
 func TestRouteObeysRules(t *testing.T) {
+	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	nobody := (*entry.Task)(nil)
 	to := func(agent entry.Principal, retries, resumes int64) *entry.Task {
 		return &entry.Task{Agent: agent, RetryCount: retries, ResumeCount: resumes}

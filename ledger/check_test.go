@@ -18,6 +18,7 @@ import (
 
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // stored is a log that was stopped, to be tampered with.
@@ -113,6 +114,7 @@ func TestCheckOfASoundLogCountsEverything(t *testing.T) {
 
 // TestCheckNamesTheFirstBadKey changes one thing at a time.
 func TestCheckNamesTheFirstBadKey(t *testing.T) {
+	budget.Unraced(t, "one goroutine reads a damaged database, as in TestChaosEveryFlippedBitIsNamed")
 	s := newStored(t)
 	value := func(key []byte) []byte { return bytes.Clone(s.has[string(key)]) }
 	flippedBit := func(v []byte, at int) []byte { v = bytes.Clone(v); v[at] ^= 1; return v }

@@ -211,6 +211,7 @@ func TestALogIsReadyOnceItsDedupKeysAreRead(t *testing.T) {
 // turn. The log opens if nothing that counts has changed; else it is refused as
 // damaged, or as older than its anchor, in one short line.
 func TestADamagedFileIsNamed(t *testing.T) {
+	budget.Unraced(t, "one goroutine reads a damaged database, as in TestChaosEveryFlippedBitIsNamed")
 	d := newDamaged(t)
 	base := d.disk
 	verdicts, tried, flips := map[string]int{}, 0, budget.Budget{Short: 8, Usual: 12}.Now()
@@ -300,6 +301,7 @@ func (d *damagedLog) refusal(disk *vfs.MemFS) (verdict string, err error) {
 // lies, and lets the log go on: nothing of the damage is left in the store, so
 // that no compaction meets it.
 func TestADamagedBlockOfASnapshotIsReplaced(t *testing.T) {
+	budget.Unraced(t, "one goroutine reads a damaged database, as in TestChaosEveryFlippedBitIsNamed")
 	disk := vfs.NewCrashableMem()
 	r := start(t, "log", rollConfig(t, disk))
 	r.bulk(4000)

@@ -18,14 +18,14 @@ import (
 // TestPowerLossChaosDuringImport takes the power away before operations on the disk,
 // with nothing, half and all of the unsynced data kept, during a first import and
 // during one that goes on where another was cut off. Whatever is left is no log, or
-// the whole one; another import makes it whole. It is every fourth of these, in short every
-// sixteenth, with ARL_CHAOS each.
+// the whole one; another import makes it whole. It is every eighth of these, with -short
+// every 48th, with ARL_CHAOS each.
 func TestPowerLossChaosDuringImport(t *testing.T) {
 	x := exportLog(t, 4200)
 	disk := vfs.NewCrashableMem()
 	copyTo(t, x.disk, disk, "log.anchor")
 	must(t, markUsed(disk)) // which syncs the directory
-	every := budget.Budget{Short: 16, Usual: 8, Chaos: 1}.Now()
+	every := budget.Budget{Short: 48, Usual: 8, Chaos: 1}.Now()
 	for round := range 2 {
 		rng, operations, states := newRNG(uint64(round)), 0, 0
 		var mu sync.Mutex     // the storage engine writes in goroutines of its own, too
@@ -94,6 +94,7 @@ func (x *exportedLog) checkCutOff(disk *vfs.MemFS) (*ledger.ImportReport, error)
 // TestImportChaosAtTheSecondLevel goes on behind the second batch, and with ARL_CHAOS behind
 // the 256th tile.
 func TestImportChaosAtTheSecondLevel(t *testing.T) {
+	budget.Unraced(t, "TestImportRestoresALog and TestPowerLossChaosDuringImport have the same goroutines")
 	const batch = 4096
 	batches := budget.Budget{Short: 2, Usual: 2, Chaos: 17}.Now()
 	x := exportLog(t, batches*batch+368)

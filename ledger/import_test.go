@@ -153,6 +153,7 @@ func TestImportTakesASnapshotAlong(t *testing.T) {
 // one come through: of the same export, of a newer and of an older one, of another
 // history, and over a part that was damaged.
 func TestImportGoesOnWhereItWas(t *testing.T) {
+	budget.Unraced(t, "TestImportRestoresALog and TestPowerLossChaosDuringImport have the same goroutines")
 	first := exportLog(t, 9000)
 	grown := &exportedLog{target: newTarget(t), disk: first.disk, tree: new(tree)}
 	r := start(t, "log", atOnce(config(t, first.disk)))
@@ -320,11 +321,11 @@ func TestImportHoldsToTheNewestHead(t *testing.T) {
 }
 
 // TestImportRefusesADamagedExportChaos changes, cuts and removes files of an export: every
-// fourth, in short every eighth, with ARL_CHAOS each. None becomes a log, and the good one
+// sixth, with -short every 20th, with ARL_CHAOS each. None becomes a log, and the good one
 // does afterwards.
 func TestImportRefusesADamagedExportChaos(t *testing.T) {
 	x := exportLog(t, budget.Budget{Short: 5000, Usual: 9000}.Now())
-	disk, every := vfs.NewMem(), budget.Budget{Short: 8, Usual: 6, Chaos: 1}.Now()
+	disk, every := vfs.NewMem(), budget.Budget{Short: 20, Usual: 6, Chaos: 1}.Now()
 	for i, name := range x.files() {
 		if i%every != 0 {
 			continue

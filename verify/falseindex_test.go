@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/jsverify"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
@@ -175,6 +176,7 @@ func TestEvidenceOfAFalseIndexByItsRoot(t *testing.T) {
 
 // TestJavaScriptJudgesFalseIndexes as Go does, as histories and as evidence.
 func TestJavaScriptJudgesFalseIndexes(t *testing.T) {
+	budget.Unraced(t, "one goroutine asks a program of another language")
 	x := newIndexed(t)
 	document := func(e verify.Evidence) string {
 		e.Kind = verify.EvidenceIndex

@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
@@ -378,6 +379,7 @@ func TestHistoryOfPartsThatDoNotMeet(t *testing.T) {
 // TestHistoryAnySize compares with the definition: every subject and label, for every
 // size of the log, by every index. Seeds are fixed.
 func TestHistoryAnySize(t *testing.T) {
+	budget.Unraced(t, "one goroutine checks histories")
 	l, c := newCompany(t)
 	rng := rand.New(rand.NewPCG(20, 1))
 	var at []uint64

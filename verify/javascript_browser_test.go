@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/jsverify"
 	"recoveryledger/testdata/needs"
 )
@@ -37,6 +38,7 @@ const browserPage = `<!doctype html>
 
 // TestJavaScriptInABrowser has Chromium, without a window, run all vectors.
 func TestJavaScriptInABrowser(t *testing.T) {
+	budget.Unraced(t, "one goroutine asks a program of another language")
 	chromium := needs.Program(t, "chromium", "chromium", "verify/js is not run in a browser")
 	said := make(chan string, 1)
 	mux := http.NewServeMux()

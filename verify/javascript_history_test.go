@@ -18,6 +18,7 @@ import (
 // TestJavaScriptAgreesOnHistoriesChaos has verify/js judge histories with random
 // changes, asked random questions: both verifiers must say the same, step by step.
 func TestJavaScriptAgreesOnHistoriesChaos(t *testing.T) {
+	budget.Unraced(t, "one goroutine asks a program of another language")
 	count := budget.Budget{Short: 250, Usual: 250, Chaos: 200_000}.Now()
 	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	second := jsverify.Start(t)

@@ -19,6 +19,7 @@ import (
 
 // TestJavaScript runs the tests of verify/js, in which the protocol vectors are.
 func TestJavaScript(t *testing.T) {
+	budget.Unraced(t, "one goroutine asks a program of another language")
 	command := exec.CommandContext(t.Context(), jsverify.Node(t), "--no-warnings", "--test", "test/vectors.test.js")
 	command.Dir = jsverify.Dir()
 	out, err := command.CombinedOutput()
@@ -169,6 +170,7 @@ func plainly(j *judged) {
 // entries may be signed by anybody, and random changes of its bytes: both verifiers must
 // say the same, step by step.
 func TestJavaScriptAgreesChaos(t *testing.T) {
+	budget.Unraced(t, "one goroutine asks a program of another language")
 	count := budget.Budget{Short: 300, Usual: 300, Chaos: 500_000}.Now()
 	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	second := jsverify.Start(t)

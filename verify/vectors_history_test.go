@@ -18,6 +18,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/cases"
 	"recoveryledger/testdata/needs"
 	"recoveryledger/verify"
@@ -278,6 +279,7 @@ func historyText(tb testing.TB, value json.RawMessage) []byte {
 // TestHistoryCrossCheck has a program that shares no code with ours check the vectors; the
 // program disagrees with damaged ones.
 func TestHistoryCrossCheck(t *testing.T) {
+	budget.Unraced(t, "one goroutine checks histories")
 	python := needs.Program(t, "python3", "python3", "the vectors are not cross-checked")
 	check := func(dir string) (last string, ok bool) {
 		out, err := exec.CommandContext(t.Context(), python, "../testdata/crosscheck/history.py", dir, "../ledger/entry/schema").CombinedOutput()

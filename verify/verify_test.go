@@ -12,6 +12,7 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
@@ -332,6 +333,7 @@ func loosen(signed string) string {
 
 // TestEveryBitOfAReceiptCounts flips each bit of a receipt's JSON.
 func TestEveryBitOfAReceiptCounts(t *testing.T) {
+	budget.Unraced(t, "one goroutine checks histories")
 	l, _ := working(t)
 	good, err := l.Receipt(9).Encode()
 	must(t, err)

@@ -22,6 +22,7 @@ func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 // TestJavaScriptChaos runs the tests of the package. A sample of the points of a life at which a
 // process is killed is tried, every one where the budget is large.
 func TestJavaScriptChaos(t *testing.T) {
+	budget.Unraced(t, "the program is written in JavaScript; its ledger does what those of cmd/arl do")
 	t.Parallel()
 	files, err := filepath.Glob("test/*.test.js")
 	if err != nil {
@@ -47,6 +48,7 @@ func TestJavaScriptChaos(t *testing.T) {
 // TestJavaScriptConformsChaos holds the agent of the package to the draft: by the cases in which
 // nobody lies, where the budget is not large. TestVerifiers does so with the verifier.
 func TestJavaScriptConformsChaos(t *testing.T) {
+	budget.Unraced(t, "the program is written in JavaScript; its ledger does what those of cmd/arl do")
 	t.Parallel()
 	args := []string{"conformance", "agent", "--limit", "30s", "--", jsverify.Node(t), filepath.Join("test", "kit_agent.js")}
 	if !budget.Large() {

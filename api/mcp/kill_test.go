@@ -179,7 +179,7 @@ func childMain(args []string) error {
 // the runtime, and around hooks. Another process goes on. In the end the files are as before, and
 // nothing was undone twice.
 func TestChaosKill(t *testing.T) {
-	every := budget.Budget{Short: 23, Usual: 7, Chaos: 1}.Now()
+	every := budget.Budget{Short: 46, Usual: 7, Chaos: 1}.Now()
 	points := 0
 	for n := 1 + int(budget.Seed(t)%uint64(every)); ; n += every {
 		died := false

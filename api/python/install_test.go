@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/needs"
 	"recoveryledger/testdata/python"
 )
@@ -16,6 +17,7 @@ import (
 // TestPythonIsInstalled follows the section Install of the page, word by word and without a package
 // index. The package is then imported from where it was installed.
 func TestPythonIsInstalled(t *testing.T) {
+	budget.Unraced(t, "the program is written in Python; its ledger does what those of cmd/arl do")
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(python.Dir(), "README.md"))
 	if err != nil {

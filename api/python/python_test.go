@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 // TestPythonChaos runs the tests of the package. A sample of the points of a life at which a
 // process is killed is tried, every one where the budget is large.
 func TestPythonChaos(t *testing.T) {
+	budget.Unraced(t, "the program is written in Python; its ledger does what those of cmd/arl do")
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), python.Interpreter(t), "-W", "error", "-m", "unittest", "discover", "-t", ".", "-s", "tests")
 	cmd.Env = append(os.Environ(), "ARL="+program.Arl(t), "PYTHONDONTWRITEBYTECODE=1")
@@ -35,6 +36,7 @@ func TestPythonChaos(t *testing.T) {
 // TestPythonConformsChaos holds the package to the draft: its verifier by the vectors, and its
 // agent by the cases in which nobody lies, where the budget is not large.
 func TestPythonConformsChaos(t *testing.T) {
+	budget.Unraced(t, "the program is written in Python; its ledger does what those of cmd/arl do")
 	t.Parallel()
 	interpreter := python.Interpreter(t)
 	agent := []string{"agent", "--limit", "30s", "--", interpreter, filepath.Join("tests", "kit_agent.py")}

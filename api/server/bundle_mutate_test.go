@@ -205,7 +205,7 @@ func TestServedMutations(t *testing.T) {
 			target += fmt.Sprintf("&from=%d", k.Size())
 		}
 		s := k.served(target)
-		s.mutate(budget.Budget{Short: 16, Usual: 4}.Now())
+		s.mutate(budget.Budget{Short: 64, Usual: 4}.Now())
 		for _, wrong := range []string{path(agent, two), path("agent-3", one)} {
 			b, _ := c.fetch(wrong)
 			s.swap(wrong, b)

@@ -55,12 +55,18 @@ var unraced = map[string]string{
 	"TestDemoElsewhere":                "TestDemo and TestDemoKilled have the same processes",
 	"TestReassignObeysPolicy":          "TestRouterObeysPolicy has the same processes",
 	"TestRunReconcilesFirst":           "TestRunReconcilesEarlierClaim has the same processes",
+	"TestRunStrategyFails":             "TestRunGoesOnInTheLadder has the same processes",
+	"TestRunRecoveryFails":             "TestRunGoesOnInTheLadder has the same processes",
+	"TestRunDoesNotBelieveTheEnd":      "TestWorkBeginsUndoneStepAnew has the same processes",
+	"TestRunSignalsForLostClaim":       "TestRunTwiceAfterLostClaim has the same processes",
+	"TestRunInterruptedWhileItWaits":   "TestRunIsInterrupted has the same processes",
 	"TestRunKeepsSecrets":              "TestRunFollowsPolicy has the same processes",
 	"TestTestsDoNotDependOnLuck":       "it parses files",
 	"TestArchitectureForeign":          "it parses files",
 	"TestArchitectureClosure":          "it parses files",
 	"TestArchitectureStyle":            "it parses files",
 	"TestCountsFitTheirNouns":          "it parses files",
+	"TestIndexOfARestoredDirectory":    "one process reads a directory",
 	"TestConsoleStartsChaos":           "its goals are those of a process that the race detector does not watch",
 }
 

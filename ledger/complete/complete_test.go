@@ -307,6 +307,7 @@ func TestIndexPowerLossChaos(t *testing.T) {
 // TestIndexBitFlipsChaos flips one bit of a stored index at a time. It is built again,
 // stops, or says what it said before; it never answers wrongly.
 func TestIndexBitFlipsChaos(t *testing.T) {
+	budget.Unraced(t, "one goroutine reads a damaged database")
 	rng := rand.New(rand.NewPCG(7, 7))
 	disk, log := vfs.NewMem(), newMemLog()
 	log.append(newStream(3).take(3_000)...)

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 func TestCheckRefusesWhatIsNotTheSignature(t *testing.T) {
@@ -197,6 +198,7 @@ func fill(first, middle, last byte) []byte {
 // with every pair of small-order parts in key and R: other encodings, S beyond
 // the order, flipped bits.
 func TestVerdictIsTheStandardLibrarys(t *testing.T) {
+	budget.Unraced(t, "one goroutine checks signatures")
 	v := mustVerifier(t)
 	short := rapid.SliceOfN(rapid.Byte(), 0, 4)
 	accepted, rejected := 0, 0

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/python"
 )
 
@@ -31,6 +32,7 @@ type strangersVerdict struct {
 // TestBundleCheckByTheDraft has the program of a stranger, who had the text of the Internet-Draft
 // and nothing else, check the vectors.
 func TestBundleCheckByTheDraft(t *testing.T) {
+	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	interpreter := python.Interpreter(t)
 	vectors, dir := readBundleVectors(t), t.TempDir()
 	var names, argv []string

@@ -174,7 +174,7 @@ func (m *mutator) swap(name string, other *bundle.Bundle) {
 // Draft: AGT-0, AGT-6.
 func TestBundleMutations(t *testing.T) {
 	some := []string{"good-automatic", "good-approved", "good-amended", "good-stopped", "good-whole-line", "good-by", "good-witnessed"}
-	some = some[:budget.Budget{Short: 2, Usual: len(some)}.Now()]
+	some = some[:budget.Budget{Short: 1, Usual: len(some)}.Now()]
 	for _, c := range goodCases() {
 		if !slices.Contains(some, c.name) {
 			continue

@@ -14,6 +14,7 @@ import (
 // TestPythonAgreesChaos has the package in api/python judge random changes of bundles for an agent:
 // verdict, rule, commands and what is accepted from then on are those of Go.
 func TestPythonAgreesChaos(t *testing.T) {
+	budget.Unraced(t, "one goroutine asks a program of another language")
 	t.Setenv("PYTHONPATH", python.Dir())
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	packageAgrees(t, jsverify.StartProgram(t, python.Interpreter(t), "-m", "recoveryledger.verify.judge"))
@@ -22,6 +23,7 @@ func TestPythonAgreesChaos(t *testing.T) {
 // TestJavaScriptPackageAgreesChaos does so with the package in api/js, which reads the verdicts of
 // verify/js for its agents.
 func TestJavaScriptPackageAgreesChaos(t *testing.T) {
+	budget.Unraced(t, "one goroutine asks a program of another language")
 	judge := filepath.Join(jsverify.Dir(), "..", "..", "api", "js", "test", "judge.js")
 	packageAgrees(t, jsverify.StartProgram(t, jsverify.Node(t), "--no-warnings", judge))
 }

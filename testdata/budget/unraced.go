@@ -1,0 +1,24 @@
+package budget
+
+import (
+	"flag"
+	"testing"
+)
+
+// Unraced leaves a test to make test: make race does without it, and says so with the reason. It is
+// for a test in which one goroutine works and no other, in this process or in one that it starts
+// with the race detector, or in which the goroutines do what those of a named test do. The detector
+// can find nothing there, and costs ten times the processor time.
+//
+//	budget.Unraced(t, "the fold has one goroutine")
+//
+// A test that the command line names runs, and so does every test with the large budgets.
+func Unraced(tb testing.TB, reason string) {
+	tb.Helper()
+	if leaves(raced && testing.Short() && !Large(), flag.Lookup("test.run").Value.String()) {
+		tb.Skip("left to make test: " + reason)
+	}
+}
+
+// leaves says whether a test is left out of a run with the race detector and small budgets.
+func leaves(small bool, named string) bool { return small && named == "" }
