@@ -217,6 +217,7 @@ func (r *recoverer) attempt(ctx context.Context, w scenario.Variation) (scenario
 		w.Model = a.Model
 	}
 	a.Variation = w
+	r.keep(&a)
 	if q.Variation.Strategy != "" {
 		r.past = append(r.past, q.Variation)
 	}
@@ -234,6 +235,24 @@ func (r *recoverer) deadline() int64 {
 		return r.limits.DeadlineMS
 	}
 	return *own
+}
+
+// keep leaves an attempt the payload that the case lets be kept.
+func (r *recoverer) keep(a *scenario.Attempt) {
+	switch {
+	case !slices.Contains(r.c.Keep, scenario.KeepPayload):
+		a.Payload = ""
+	case a.Payload == "" && len(a.Output) <= scenario.PayloadMax && a.OutputDigest == entry.DigestOf(a.Output):
+		a.Payload = string(a.Output)
+	}
+}
+
+// citations are those of an attempt, if the case lets them be kept.
+func (r *recoverer) citations(a *scenario.Attempt) []string {
+	if !slices.Contains(r.c.Keep, scenario.KeepCitations) {
+		return nil
+	}
+	return a.Citations
 }
 
 // spend adds up the cost of an attempt.
@@ -390,8 +409,8 @@ func (r *recoverer) note(past *recovery.Rung, action recovery.Action, a *scenari
 		variant = string(past.Scope)
 	}
 	r.t.Rungs = append(r.t.Rungs, Rung{
-		Attempt: int64(r.count), Class: past.Class, Code: past.Code, ConfidencePPM: a.ConfidencePPM, CostMicroUSD: a.CostMicroUSD,
-		Effects: effects, LatencyMS: a.LatencyMS, Model: past.Model, OutputDigest: a.OutputDigest, Reason: string(action.Reason),
+		Attempt: int64(r.count), Citations: r.citations(a), Class: past.Class, Code: past.Code, ConfidencePPM: a.ConfidencePPM, CostMicroUSD: a.CostMicroUSD,
+		Effects: effects, LatencyMS: a.LatencyMS, Model: past.Model, OutputDigest: a.OutputDigest, Payload: a.Payload, Reason: string(action.Reason),
 		Result: string(past.Result), ResultReason: a.Reason, Rule: past.Rule.ID, Severity: action.Severity, Simulated: a.Simulated,
 		Step: r.step.ID, Strategy: string(past.Strategy), TokensIn: a.TokensIn, TokensOut: a.TokensOut, Variant: variant, WaitMS: action.WaitMS,
 	})

@@ -63,7 +63,8 @@ type StepCount struct {
 
 // Rung is one action with the failure that it answers, the rule that it comes from, and its result.
 type Rung struct {
-	Attempt       int64          `json:"attempt"` // of the step; 0 is the first one
+	Attempt       int64          `json:"attempt"`            // of the step; 0 is the first one
+	Citations     []string       `json:"citations,omitzero"` // of the answer, if the case lets them be kept
 	Class         string         `json:"class"`
 	Code          string         `json:"code"`
 	ConfidencePPM *int64         `json:"confidence_ppm,omitzero"`
@@ -72,6 +73,7 @@ type Rung struct {
 	LatencyMS     *int64         `json:"latency_ms,omitzero"`
 	Model         string         `json:"model,omitzero"`
 	OutputDigest  entry.Digest   `json:"output_digest,omitzero"`
+	Payload       string         `json:"payload,omitzero"` // that OutputDigest is of, if the case lets it be kept
 	Reason        string         `json:"reason"`
 	Result        string         `json:"result"`
 	ResultReason  string         `json:"result_reason,omitzero"`

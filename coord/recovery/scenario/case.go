@@ -42,6 +42,9 @@ type Case struct {
 	Risk Risk `json:"risk,omitzero"`
 	// ContextDigest is the digest of the context bundle the run began with.
 	ContextDigest entry.Digest `json:"context_digest,omitzero"`
+	// Keep are the parts of answers that traces of the case may have: payload, citations. Without
+	// them a trace has digests alone.
+	Keep []string `json:"keep,omitzero"`
 	// Tags put the case into slices of the report; see [TagAdversarial].
 	Tags []string `json:"tags,omitzero"`
 	// Budget bounds what recovering this case may cost, beside the policy's
@@ -58,6 +61,12 @@ type Case struct {
 	// Steps are in the order of their execution, parents first.
 	Steps []Step `json:"steps"`
 }
+
+// What [Case.Keep] may name.
+const (
+	KeepPayload   = "payload"
+	KeepCitations = "citations"
+)
 
 // The tags with a meaning: slices that the report judges on their own.
 const (
@@ -142,6 +151,9 @@ type Attempt struct {
 	// OutputDigest is "sha256:<hex>" of the raw output, or empty; not keyed,
 	// like InputDigest.
 	OutputDigest entry.Digest `json:"output_digest,omitzero"`
+	// Payload is the raw output that OutputDigest is of, where the case lets it be kept; at most
+	// [PayloadMax] bytes.
+	Payload string `json:"payload,omitzero"`
 	// Verified says that a check of the output passed: tests, a grader, a look
 	// at its citations.
 	Verified bool `json:"verified,omitzero"`

@@ -19,7 +19,7 @@ func (c *Case) check() *Error {
 		Optional("/risk/level", c.Risk.Level, OneOf("low", "medium", "high", "critical")),
 		Optional("/context_digest", c.ContextDigest, checkDigest),
 		Optional("/outcome", string(c.Outcome), OneOf(outcomes()...)),
-		checkBudget(&c.Budget), checkLen("/tags", len(c.Tags), 0, tagsMax), checkLen("/answers", len(c.Answers), 0, AnswersMax), checkLen("/steps", len(c.Steps), 1, StepsMax))
+		checkBudget(&c.Budget), checkLen("/tags", len(c.Tags), 0, tagsMax), checkKeep(c.Keep), checkLen("/answers", len(c.Answers), 0, AnswersMax), checkLen("/steps", len(c.Steps), 1, StepsMax))
 	if wrong != nil {
 		return wrong
 	}
@@ -146,6 +146,9 @@ func (a *Attempt) Check() *Error {
 	if wrong != nil {
 		return wrong
 	}
+	if wrong := a.checkPayload(); wrong != nil {
+		return wrong
+	}
 	if a.ConfidencePPM != nil && *a.ConfidencePPM > 1_000_000 {
 		return Malformed("/confidence_ppm", fmt.Sprintf("is %d", *a.ConfidencePPM), "write parts per million, at most 1000000")
 	}
@@ -166,6 +169,33 @@ func (a *Attempt) Check() *Error {
 		return Malformed("/failure", "is allowed only in an attempt that failed", `write the outcome "failed", or remove the failure`)
 	}
 	return Prefixed("/failure", a.Failure.check())
+}
+
+// checkKeep refuses what is no part of an answer.
+func checkKeep(keep []string) *Error {
+	for i, part := range keep {
+		wrong := OneOf(KeepPayload, KeepCitations)("", part)
+		if wrong == nil && slices.Contains(keep[:i], part) {
+			wrong = Malformed("", fmt.Sprintf("%q is listed twice", part), "name each part once")
+		}
+		if wrong != nil {
+			return Below("/keep", i, wrong)
+		}
+	}
+	return nil
+}
+
+// checkPayload holds a payload to its digest.
+func (a *Attempt) checkPayload() *Error {
+	switch {
+	case a.Payload == "":
+		return nil
+	case len(a.Payload) > PayloadMax:
+		return Malformed("/payload", fmt.Sprintf("has %d bytes", len(a.Payload)), fmt.Sprintf("write at most %d bytes, or the output_digest alone", PayloadMax))
+	case a.OutputDigest != entry.DigestOf(a.Payload):
+		return Malformed("/payload", "is not what output_digest is of", "write the SHA-256 of the payload's bytes as output_digest")
+	}
+	return nil
 }
 
 func (f *Failure) check() *Error {

@@ -17,7 +17,7 @@ import (
 // facts.
 func Facts(c *Case, most int) (jsontext.Value, error) {
 	kept := *c
-	kept.ContextDigest, kept.Answers, kept.Verdict = "", nil, nil
+	kept.ContextDigest, kept.Keep, kept.Answers, kept.Verdict = "", nil, nil, nil
 	kept.Steps = make([]Step, 0, len(c.Steps))
 	fits := len(c.Steps) <= entry.MaxList && len(c.Tags) <= entry.MaxList
 	for i := range c.Steps {
@@ -50,7 +50,7 @@ func factsOf(s *Step) Step {
 
 func factsOfAttempt(a Attempt) Attempt {
 	found := a.OutputDigest != "" && a.Strategy == string(recovery.Reconcile)
-	if a.OutputDigest, a.Citations = "", nil; found {
+	if a.OutputDigest, a.Payload, a.Citations = "", "", nil; found {
 		a.OutputDigest = somethingThere // the step ends with the result that was found
 	}
 	if a.Failure == nil {

@@ -33,4 +33,6 @@ const (
 	// length of one in bytes.
 	citationsMax = 64
 	citationMax  = 1024
+	// PayloadMax is the size of a payload in bytes. A trace has the digest of a larger one alone.
+	PayloadMax = 16 << 10
 )
