@@ -481,5 +481,19 @@ func (n *Node) permitKey(secret string) string {
 	return n.key("j/" + hex.EncodeToString(sum[:]))
 }
 
+// Alone reports whether this node is the only one of its cluster.
+func (n *Node) Alone() bool { return len(n.etcd.Server.Cluster().Members()) == 1 }
+
+// Known returns the size of the log behind the last batch that stands, as far as this node knows
+// without the others; 0: it knows no batch that it does not keep.
+func (n *Node) Known(ctx context.Context) (size uint64, err error) {
+	found, err := n.client.Get(ctx, n.key("b/"), clientv3.WithPrefix(), clientv3.WithSerializable(),
+		clientv3.WithSort(clientv3.SortByKey, clientv3.SortDescend), clientv3.WithLimit(1))
+	if err != nil || len(found.Kvs) == 0 {
+		return 0, err
+	}
+	return agreement.SizeBehind(found.Kvs[0].Value)
+}
+
 // Name returns the name of this node.
 func (n *Node) Name() string { return n.cfg.Name }

@@ -60,6 +60,13 @@ type Serving struct {
 	client *peer.Client
 	logger *slog.Logger
 	fatal  func(error)
+	noted  []known
+}
+
+// known is a node that another one knew.
+type known struct {
+	Name string `json:"name"`
+	Peer string `json:"peer"` // HOST:PORT
 }
 
 // Register adds the flags.
@@ -103,6 +110,8 @@ func (s *Serving) Begin(ctx context.Context, data string, logger *slog.Logger) (
 	s.logger = logger
 	s.site, err = site.Load(data)
 	switch {
+	case err == nil && s.site.Left:
+		return exit.With(exit.Conflict, fmt.Errorf("%s leaves its cluster: end that with arl cluster leave --data %s", data, data))
 	case err == nil && s.join == "":
 		return s.listen(ctx)
 	case err == nil && s.site.Begun():
@@ -260,11 +269,7 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 	ask := func(ctx context.Context, c cluster.Contact, size uint64) (*cluster.Shown, error) {
 		return s.client.Head(ctx, c.Peer, size)
 	}
-	s.node, err = cluster.Open(&cluster.Config{
-		Dir: s.site.EtcdDir(), Name: s.site.Name, Members: s.site.Members, Joins: s.site.Joined, Listen: s.site.EtcdListen,
-		Peer: s.site.Peer, CertFile: s.site.CertFile(), KeyFile: s.site.KeyFile(), CAFile: s.site.CAFile(),
-		Origin: s.site.Origin, Incarnation: s.site.Incarnation, After: s.site.After, Ask: ask, Fatal: config.Fatal, Logger: config.Logger,
-	})
+	s.node, err = cluster.Open(configOf(s.site, ask, config.Fatal, config.Logger))
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
@@ -274,6 +279,15 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 	}
 	n.Term = s.node.Term
 	return nil
+}
+
+// configOf returns how the node of a site is opened.
+func configOf(s *site.Site, ask func(context.Context, cluster.Contact, uint64) (*cluster.Shown, error), fatal func(error), logger *slog.Logger) *cluster.Config {
+	return &cluster.Config{
+		Dir: s.EtcdDir(), Name: s.Name, Members: s.Members, Joins: s.Joined, Listen: s.EtcdListen,
+		Peer: s.Peer, CertFile: s.CertFile(), KeyFile: s.KeyFile(), CAFile: s.CAFile(),
+		Origin: s.Origin, Incarnation: s.Incarnation, After: s.After, Ask: ask, Fatal: fatal, Logger: logger,
+	}
 }
 
 // found makes the ledger the first node of a cluster.
@@ -354,7 +368,7 @@ func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fai
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		w := &peer.Watcher{Node: s.node, Client: s.client, Show: func(size uint64) (*cluster.Shown, error) { return shown(s.site, n, size) },
-			Round: func([]*cluster.Shown, []time.Duration) {}}
+			Round: func([]*cluster.Shown, []time.Duration) { s.noteMembers(ctx) }}
 		var found *peer.Evidence
 		if found, watched = w.Run(ctx); watched != nil {
 			s.fatal(errors.Join(watched, s.keepEvidence(found)))
@@ -369,6 +383,30 @@ func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fai
 	watching.Wait()
 	s.node.GiveUp(context.WithoutCancel(ctx))
 	return errors.Join(err, watched)
+}
+
+// noteMembers keeps the nodes that this one knows in a file, for a reseed.
+func (s *Serving) noteMembers(ctx context.Context) {
+	members, err := s.node.Members(ctx)
+	if err != nil || len(members) == 0 {
+		return // they are noted in the next round
+	}
+	noted := make([]known, len(members))
+	for i := range members {
+		noted[i] = known{members[i].Name, members[i].Peer}
+	}
+	if slices.Equal(noted, s.noted) {
+		return
+	}
+	text, err := json.Marshal(noted)
+	if err == nil {
+		err = durable.Write(s.site.MembersFile(), append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		s.logger.Warn("the nodes of the cluster are not noted", "error", err.Error())
+		return
+	}
+	s.noted = noted
 }
 
 // keepEvidence writes what two nodes have shown that differ.

@@ -29,7 +29,8 @@ func Command(t *terminal.Terminal) *cobra.Command {
 			"data directory on this machine, with the certificate that lies there.",
 		Example: "  arl cluster status --data ./data",
 	}
-	cmd.AddCommand(startCommand(t), tokenCommand(t), statusCommand(t), removeCommand(t), leadCommand(t))
+	cmd.AddCommand(startCommand(t), tokenCommand(t), statusCommand(t), removeCommand(t), leadCommand(t),
+		leaveCommand(t), reseedCommand(t), evidenceCommand(t))
 	return cmd
 }
 

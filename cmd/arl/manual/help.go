@@ -129,7 +129,7 @@ var Placeholders = map[string]string{
 	"before": "INDEX", "compromised-since": "INDEX", "confirm": "SOURCE", "corroborated": "INDEX,…", "crash": "EXECUTION",
 	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",
 	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "expect": "TYPE:VALUE:LABEL", "export": "DIR", "metrics": "FILE", "mutation": "NAME,…", "window": "WHEN", "format": "FORMAT", "from": "INDEX", "gates": "GATE,…",
-	"home": "DIR", "host": "NAME", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
+	"head": "FILE", "home": "DIR", "host": "NAME", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
 	"engine-key": "FILE", "etcd-listen": "ADDRESS", "join": "TOKEN", "node": "NAME", "peer-advertise": "ADDRESS", "peer-listen": "ADDRESS", "instance": "NAME", "key": "FILE|URI", "keyid": "FINGERPRINT", "kind": "KIND,…", "last-known-good": "REF",
 	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "log": "KEY", "member": "EXECUTION,…", "monitor": "URL", "name": "NAME", "newest": "HEAD", "notify": "FILE", "publish": "LOCATION", "to": "LOCATION",
 	"origin": "NAME", "out": "FILE", "output": "FORM", "param": "NAME=FIRST..LAST", "payload": "FILE",
@@ -140,5 +140,5 @@ var Placeholders = map[string]string{
 	"strategies": "FILE", "strategy": "COMMAND", "subject": "EXECUTION", "supersedes": "INDEX", "token-keys": "FILE", "why": "EXECUTION",
 	"tag": "TAG", "task": "TASK", "tls-ca": "FILE", "tls-cert": "FILE", "tls-client-ca": "FILE",
 	"tls-key": "FILE", "type": "CAPABILITY", "dismiss": "INDEX,…", "until": "TIME", "url": "URL",
-	"witness": "NAME=URL", "witness-boot": "WORD", "workflow": "ID",
+	"witness": "NAME=URL", "witness-boot": "WORD", "without": "NODE", "workflow": "ID",
 }

@@ -6,7 +6,9 @@
 //	DIR/cluster/ca.crt, .key   the CA of the cluster, which every node has: each may admit a node
 //	DIR/cluster/node.crt, .key the certificate of this node
 //	DIR/cluster/etcd           the files of etcd
+//	DIR/cluster/members.json   the nodes that this one knew last
 //	DIR/cluster/evidence.json  what two nodes have shown that had two roots of one size
+//	DIR/cluster/reseeded.json  why and how the cluster was begun again
 //
 // A node that has all this can sign as the ledger. So the directory is as secret as the keys.
 package site
@@ -45,6 +47,7 @@ type Site struct {
 	Members map[string]string `json:"members"` // the nodes and their addresses when this one began
 	Joined  bool              `json:"joined"`  // whether the cluster was there before the node
 	Copied  bool              `json:"copied"`  // whether the database came from another node
+	Left    bool              `json:"left"`    // whether the node is to become a single ledger
 }
 
 // Addresses are those of a node. They stay while the node is one of the cluster.
@@ -151,11 +154,33 @@ func (s *Site) file(name string) string { return filepath.Join(s.Dir, name) }
 // EtcdDir returns the directory of etcd.
 func (s *Site) EtcdDir() string { return s.file("etcd") }
 
+// Reseed makes the site that of the first node of a new incarnation of its cluster, whose etcd is
+// gone. The certificates stay.
+func (s *Site) Reseed() error {
+	_, _ = rand.Read(s.Incarnation[:]) // never fails
+	s.After, s.Members, s.Joined, s.Copied = 0, map[string]string{s.Name: s.Etcd}, false, false
+	if err := s.Save(); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.EtcdDir()); err != nil {
+		return err
+	}
+	return os.RemoveAll(s.begun())
+}
+
+// MembersFile returns the file of the nodes that this one knew last.
+func (s *Site) MembersFile() string { return s.file("members.json") }
+
+// ReseededFile returns the file that says why and how the cluster was begun again.
+func (s *Site) ReseededFile() string { return s.file("reseeded.json") }
+
 // EvidenceFile returns the file of evidence that two nodes have two roots of one size.
 func (s *Site) EvidenceFile() string { return s.file("evidence.json") }
 
 // Begun reports whether etcd has been in the directory: the node is one of the cluster.
 func (s *Site) Begun() bool {
-	_, err := os.Stat(s.EtcdDir() + ".started")
+	_, err := os.Stat(s.begun())
 	return err == nil
 }
+
+func (s *Site) begun() string { return s.EtcdDir() + ".started" }

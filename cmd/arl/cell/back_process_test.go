@@ -1,0 +1,79 @@
+//go:build unix
+
+package cell_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// evidence keeps what a node shows of itself in a file.
+func (m *machine) evidence(data string) (file string) {
+	m.t.Helper()
+	file = m.path(data + ".json")
+	must(m.t, os.WriteFile(file, []byte(m.arl("cluster", "evidence", "--data", data)), 0o600))
+	return file
+}
+
+// TestReseedAndLeave loses the majority of three nodes. The node with the longest log begins the
+// cluster again, unless somebody is ahead or has not said what it has. Then it becomes a single
+// ledger again. Every receipt verifies at each step.
+func TestReseedAndLeave(t *testing.T) {
+	m := newMachine(t)
+	a := m.found("a")
+	m.arl("key", "generate", "--out", "agent.key")
+	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	b := m.join("b", a)
+	c := m.join("c", a)
+	a.voters(3)
+	receipts := []string{a.submit("of-three")}
+	m.check(receipts, c)
+	if shown := m.arl("cluster", "evidence", "--data", "c"); !strings.Contains(shown, `"node"`) || !strings.Contains(shown, "n3") {
+		t.Errorf("a running node shows %s", shown)
+	}
+	c.stop()
+	receipts = append(receipts, a.submit("without-c"))
+	m.check(receipts, a, b)
+	a.stop()
+	b.kill()
+
+	ofA, ofC := m.evidence("a"), m.evidence("c")
+	if said := m.refused(6, "cluster", "reseed", "--data", "c", "--head", ofA, "--without", "n2", "--reason", "lost"); !strings.Contains(said, "n1 is ahead") && !strings.Contains(said, ofA+" is ahead") {
+		t.Errorf("a node that is behind: %s", said)
+	}
+	if said := m.refused(9, "cluster", "reseed", "--data", "a", "--head", ofC); !strings.Contains(said, "n2 at") {
+		t.Errorf("a node is not asked: %s", said)
+	}
+	m.refused(2, "cluster", "reseed", "--data", "a", "--without", "n2")
+	m.refused(3, "cluster", "reseed", "--data", "a", "--head", ofC, "--without", "n2", "--without", "n9", "--reason", "lost")
+	if said := m.refused(6, "cluster", "leave", "--data", "a"); !strings.Contains(said, "not the last node") {
+		t.Errorf("a node of three leaves: %s", said)
+	}
+	m.arl("cluster", "reseed", "--data", "a", "--head", ofC, "--without", "n2", "--reason", "its disk is gone")
+	note, err := os.ReadFile(m.path("a/cluster/reseeded.json"))
+	if err != nil || !strings.Contains(string(note), "its disk is gone") {
+		t.Errorf("the note is %s, %v", note, err)
+	}
+	a = m.serve("a")
+	a.voters(1)
+	receipts = append(receipts, a.submit("begun-again"))
+	d := m.join("d", a)
+	a.voters(2)
+	m.check(receipts, a, d)
+
+	m.arl("cluster", "remove", "n2", "--data", "a")
+	_ = d.cmd.Wait() // it was removed
+	receipts = append(receipts, a.submit("alone"))
+	if said := m.refused(6, "cluster", "leave", "--data", "a"); !strings.Contains(said, "a") {
+		t.Errorf("a node that runs leaves: %s", said)
+	}
+	a.stop()
+	m.arl("cluster", "leave", "--data", "a")
+	m.refused(3, "cluster", "leave", "--data", "a")
+	m.arl("log", "fsck", "--data", "a")
+	a = m.serve("a", "--cluster=false")
+	receipts = append(receipts, a.submit("single-again"))
+	m.check(receipts, a)
+	a.stop()
+}

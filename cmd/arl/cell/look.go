@@ -1,0 +1,109 @@
+package cell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"time"
+
+	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
+	"recoveryledger/ledger/cluster"
+	"recoveryledger/ledger/cluster/site"
+	"recoveryledger/merkle"
+)
+
+// aloneTime is how long a node may take to reach itself: it elects itself.
+const aloneTime = 20 * time.Second
+
+// still is the order of a node that stands still: nothing comes from it.
+type still struct{}
+
+var errStill = errors.New("the node stands still")
+
+// Terms implements [agreement.Sequencer].
+func (still) Terms(context.Context) <-chan agreement.Term { return nil }
+
+// Confirm implements [agreement.Sequencer].
+func (still) Confirm(context.Context, agreement.Term) error { return errStill }
+
+// Propose implements [agreement.Sequencer].
+func (still) Propose(context.Context, agreement.Term, uint64, []byte) error { return errStill }
+
+// Batches implements [agreement.Sequencer].
+func (still) Batches(context.Context, uint64) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) { yield(nil, errStill) }
+}
+
+// Kept implements [agreement.Sequencer].
+func (still) Kept(context.Context, uint64, merkle.Head) error { return errStill }
+
+// load reads the site of a data directory.
+func (a *asking) load() (*site.Site, error) {
+	s, err := site.Load(a.data)
+	if errors.Is(err, site.ErrNone) {
+		return nil, exit.With(exit.NotFound, err)
+	}
+	return s, exit.With(exit.Config, err)
+}
+
+// look opens the log of a node that does not run, to read it. The caller closes it.
+func (a *asking) look(ctx context.Context, s *site.Site) (*node.Node, error) {
+	options := a.options()
+	options.Cluster = func(n *node.Node, config *ledger.Config) error {
+		config.Cluster = &ledger.Cluster{
+			Member: agreement.Member{Sequencer: still{}, Secret: s.Secret, Incarnation: s.Incarnation},
+			Revert: func() ledger.Fold { return n.Replica.Revert() },
+		}
+		return nil
+	}
+	return node.Open(ctx, options)
+}
+
+func (a *asking) options() node.Options {
+	return node.Options{Dir: a.data, Passphrase: terminal.Once(a.t.Passphrase), Fatal: func(err error) { panic(err) }}
+}
+
+// single makes the database that of a single ledger. The node has everything that was registered.
+func (a *asking) single() error {
+	options := a.options()
+	n, err := node.Prepare(options)
+	if err != nil {
+		return err
+	}
+	_, err = ledger.Convert(n.Database(), n.LedgerConfig(options))
+	return err
+}
+
+// inEtcd opens the node's own etcd, and calls use.
+func (a *asking) inEtcd(ctx context.Context, s *site.Site, use func(context.Context, *cluster.Node) error) error {
+	ctx, cancel := context.WithTimeout(ctx, aloneTime)
+	defer cancel()
+	failed := make(chan error, 1)
+	n, err := cluster.Open(configOf(s, nil, func(err error) { failed <- err; select {} }, slog.New(slog.DiscardHandler)))
+	if err != nil {
+		return exit.With(exit.Config, err)
+	}
+	used := make(chan error, 1)
+	go func() { used <- use(ctx, n) }()
+	select {
+	case err := <-failed: // etcd cannot go on, so it is not closed
+		return exit.With(exit.Config, err)
+	case err := <-used:
+		return errors.Join(err, n.Close())
+	}
+}
+
+// behind refuses a log that lacks batches that the node's etcd has.
+func behind(data string, has, needs uint64) error {
+	if needs <= has {
+		return nil
+	}
+	return exit.Remedied(fmt.Sprintf("start it with arl serve --cluster --data %s, so that it takes them, and end it in order", data),
+		exit.With(exit.Conflict, fmt.Errorf("the log of %s has %d entries, and %d are registered", data, has, needs)))
+}
