@@ -1,0 +1,381 @@
+//go:build unix
+
+package cell_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/cmd/arl/trust"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/budget"
+	"recoveryledger/verify"
+)
+
+// pause is how long a node hangs.
+const pause = 3 * time.Second
+
+// operation is what a client asks: to register an entry, or whether the log has an index.
+type operation struct {
+	write bool
+	index uint64 // of a read
+}
+
+// model is the log as clients may see it: a size, which a registration makes larger by one. A read
+// says whether an index is below the size. No node may say that it is not while it is behind.
+func model(base uint64) porcupine.Model {
+	return porcupine.Model{
+		Init: func() any { return base },
+		Step: func(state, input, output any) (bool, any) {
+			size, _ := state.(uint64)
+			asked, _ := input.(operation)
+			if asked.write {
+				return output == size, size + 1
+			}
+			return output == (asked.index < size), size
+		},
+		DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v -> %v", input, output) },
+	}
+}
+
+// crowd is clients of a cluster, and what they heard.
+type crowd struct {
+	m      *machine
+	nodes  []*node
+	root   verify.Root
+	signer *keys.Signer
+	base   uint64
+	seed   uint64
+	began  time.Time
+
+	top  atomic.Uint64 // behind the largest index that was acknowledged
+	acks atomic.Int64  // nanoseconds since began of the newest acknowledgement
+
+	// mu guards the rest.
+	mu       sync.Mutex
+	history  []porcupine.Operation
+	accepted map[uint64]string // jti by index
+	longest  time.Duration     // between two acknowledgements, since it was taken last
+	failed   []error
+}
+
+func (c *crowd) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = append(c.failed, err)
+}
+
+// add notes an operation and its answer.
+func (c *crowd) add(id int, asked operation, answer any, from time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.history = append(c.history, porcupine.Operation{ClientId: id, Input: asked, Output: answer, Call: int64(from), Return: int64(time.Since(c.began))})
+}
+
+// urls names all nodes, the one at first before the others.
+func (c *crowd) urls(first int) string {
+	var all []string
+	for i := range c.nodes {
+		all = append(all, c.nodes[(first+i)%len(c.nodes)].url)
+	}
+	return strings.Join(all, ",")
+}
+
+func (c *crowd) client(urls string) *client.Client {
+	made, err := client.New(urls, c.root, &client.Config{Attempts: 60, Timeout: 2 * time.Second})
+	must(c.m.t, err)
+	return made
+}
+
+// submits registers one entry after another, each until it is acknowledged.
+func (c *crowd) submits(ctx context.Context, id int) {
+	ledger := c.client(c.urls(id))
+	for tick := time.NewTicker(20 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+		x := &entry.Execution{Header: keys.NewHeader("my-agent", c.root.Origin), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed}
+		x.Wid, x.Exec = "w", x.JTI
+		e, err := entry.New(x)
+		if err == nil {
+			err = c.signer.Sign(e)
+		}
+		from := time.Since(c.began)
+		registered := (*client.Registration)(nil)
+		if err == nil {
+			registered, err = ledger.Submit(context.WithoutCancel(ctx), e)
+		}
+		if err != nil {
+			c.fail(fmt.Errorf("submit %s: %w", x.JTI, err))
+			return
+		}
+		c.acknowledge(id, registered.Index, x.JTI, from)
+	}
+}
+
+func (c *crowd) acknowledge(id int, index uint64, jti string, from time.Duration) {
+	c.add(id, operation{write: true}, index, from)
+	now := time.Since(c.began)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if was, taken := c.accepted[index]; taken {
+		c.failed = append(c.failed, fmt.Errorf("index %d is acknowledged for %s and for %s", index, was, jti))
+	}
+	c.accepted[index] = jti
+	c.top.Store(max(c.top.Load(), index+1))
+	c.longest = max(c.longest, now-time.Duration(c.acks.Swap(int64(now))))
+}
+
+// reads asks one node whether it has indexes about the end of the log. An answer that comes late,
+// or is not-ready, says nothing.
+func (c *crowd) reads(ctx context.Context, id int, n *node) {
+	random := rand.New(rand.NewPCG(c.seed, uint64(id)))
+	impatient := &http.Client{Timeout: time.Second}
+	defer impatient.CloseIdleConnections()
+	for tick := time.NewTicker(15 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+		index := max(c.base, c.top.Load()+random.Uint64N(4)-min(2, c.top.Load()))
+		from := time.Since(c.began)
+		response, err := impatient.Get(n.url + fmt.Sprintf("/v1/entries/%d", index))
+		if err != nil {
+			continue
+		}
+		must(c.m.t, response.Body.Close())
+		switch response.StatusCode {
+		case http.StatusOK, http.StatusNotFound:
+			c.add(id, operation{index: index}, response.StatusCode == http.StatusOK, from)
+		case http.StatusServiceUnavailable:
+		default:
+			c.fail(fmt.Errorf("%s answers %s", n.data, response.Status))
+		}
+	}
+}
+
+// follows reads the log as it grows, over whichever node answers, until it has seen everything that
+// was acknowledged. The client proves every entry, and that every head continues the one before.
+func (c *crowd) follows(ctx context.Context, over <-chan struct{}, first int) {
+	next := c.base
+	for e, err := range c.client(c.urls(first)).Events(ctx, c.base) {
+		if err != nil || e.Index != next {
+			c.fail(fmt.Errorf("the stream at %d: %v", next, err))
+			return
+		}
+		next++
+		c.mu.Lock()
+		if jti, ok := c.accepted[e.Index]; ok && jti != e.Header.JTI {
+			c.failed = append(c.failed, fmt.Errorf("the stream has %s at %d, and %s was acknowledged", e.Header.JTI, e.Index, jti))
+		}
+		c.mu.Unlock()
+		select {
+		case <-over:
+			if next >= c.top.Load() {
+				return
+			}
+		default:
+		}
+	}
+}
+
+// leader returns the place of the node that orders the log, as it says itself.
+func (c *crowd) leader() int {
+	impatient := &http.Client{Timeout: time.Second}
+	defer impatient.CloseIdleConnections()
+	for began := time.Now(); time.Since(began) < time.Minute; {
+		for i, n := range c.nodes {
+			response, err := impatient.Get(n.url + api.PathLeader)
+			if err != nil {
+				continue
+			}
+			must(c.m.t, response.Body.Close())
+			if response.StatusCode == http.StatusOK {
+				return i
+			}
+		}
+	}
+	c.m.t.Fatal("nobody leads within a minute")
+	return 0
+}
+
+// settle waits until every node takes entries again, and two acknowledgements have come since.
+func (c *crowd) settle() {
+	for _, n := range c.nodes {
+		began := time.Now()
+		for status := 0; status != http.StatusOK; status, _ = n.get(api.PathReady) {
+			if time.Since(began) > time.Minute {
+				c.m.t.Fatalf("%s is not ready within a minute\n%s", n.data, n.said)
+			}
+		}
+	}
+	for range 2 {
+		last, began := c.acks.Load(), time.Now()
+		for c.acks.Load() == last {
+			if runtime.Gosched(); time.Since(began) > time.Minute {
+				c.m.t.Fatal("nothing is acknowledged within a minute")
+			}
+		}
+	}
+}
+
+// fault kills a node and starts it again, or lets it hang, and returns the longest time without an
+// acknowledgement.
+func (c *crowd) fault(kills bool, at int) time.Duration {
+	c.mu.Lock()
+	c.longest = 0
+	c.mu.Unlock()
+	if n := c.nodes[at]; kills {
+		n.kill()
+		again := c.m.serve(n.data, "--listen", strings.TrimPrefix(n.url, "http://"))
+		n.cmd, n.said = again.cmd, again.said
+	} else {
+		must(c.m.t, n.cmd.Process.Signal(syscall.SIGSTOP))
+		time.Sleep(pause) // that is the fault
+		must(c.m.t, n.cmd.Process.Signal(syscall.SIGCONT))
+	}
+	c.settle()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.longest
+}
+
+// host returns an address where nobody else takes a port while a node is away.
+func host(t *testing.T) string {
+	t.Helper()
+	at := "127.0.0.1"
+	if runtime.GOOS == "linux" {
+		at = fmt.Sprintf("127.%d.%d.%d", 2+rand.IntN(200), rand.IntN(256), 1+rand.IntN(250))
+	}
+	listener, err := net.Listen("tcp", at+":0")
+	must(t, err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// newCrowd starts three nodes, which keep their addresses, and an agent.
+func newCrowd(t *testing.T) *crowd {
+	t.Helper()
+	m := newMachine(t)
+	a := m.serve("a", "--listen", host(t), "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0")
+	c := &crowd{m: m, nodes: []*node{a}, accepted: map[uint64]string{}, began: time.Now(), seed: budget.Seed(t)}
+	for _, data := range []string{"b", "c"} {
+		token := strings.TrimSpace(m.arl("cluster", "token", "--data", a.data))
+		c.nodes = append(c.nodes, m.serve(data, "--listen", host(t), "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0", "--join", token))
+	}
+	a.voters(3)
+	m.arl("key", "generate", "--out", "agent.key")
+	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", c.urls(1))
+	profile, err := (&trust.Store{Home: func() (string, error) { return m.path("home"), nil }}).Select("")
+	must(t, err)
+	c.root = trust.WithCosigner(profile.Root)
+	c.signer, err = keys.Load(m.path("agent.key"), nil)
+	must(t, err)
+	_, body := a.get(api.PathLog)
+	var log struct{ Size uint64 }
+	must(t, json.Unmarshal([]byte(body), &log))
+	c.base = log.Size
+	c.top.Store(c.base)
+	return c
+}
+
+// TestFailoverChaos kills the leader and lets it hang, and followers, while clients submit, read
+// and follow. Clients have the URLs of all nodes. Nothing acknowledged is lost, no two have one
+// index, what clients saw is linearizable, streams go on at another node without a gap, and every
+// node has the same log afterwards.
+func TestFailoverChaos(t *testing.T) {
+	faults := budget.Budget{Short: 1, Usual: 2, Chaos: 200}.Now()
+	c := newCrowd(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	over := make(chan struct{})
+	var writers, others sync.WaitGroup
+	for id := range 4 {
+		writers.Go(func() { c.submits(ctx, id) })
+	}
+	for i, n := range c.nodes {
+		others.Go(func() { c.reads(ctx, 4+i, n) })
+	}
+	for first := range 2 {
+		others.Go(func() { c.follows(t.Context(), over, first) })
+	}
+	c.settle()
+	random := rand.New(rand.NewPCG(c.seed, 1))
+	var outages []time.Duration
+	for i := range faults {
+		at := c.leader()
+		if i >= 2 && random.IntN(4) == 0 {
+			at = (at + 1) % len(c.nodes) // a follower
+		}
+		outages = append(outages, c.fault(i%2 == 0, at))
+	}
+	cancel()
+	writers.Wait()
+	close(over)
+	c.closes()
+	others.Wait()
+	c.check(t)
+	slices.Sort(outages)
+	t.Logf("%d faults, %d entries: the longest times without an acknowledgement %v", faults, len(c.accepted), outages)
+}
+
+// closes registers an entry, behind which the streams end.
+func (c *crowd) closes() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	time.AfterFunc(100*time.Millisecond, cancel)
+	c.submits(ctx, 3)
+}
+
+// check holds what the clients heard to what every node has.
+func (c *crowd) check(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(c.failed...); err != nil {
+		t.Fatal(err)
+	}
+	if verdict := porcupine.CheckOperationsTimeout(model(c.base), c.history, time.Minute); verdict != porcupine.Ok {
+		t.Fatalf("the history of %d operations is not linearizable: %s", len(c.history), verdict)
+	}
+	for _, n := range c.nodes {
+		next := c.base
+		for e, err := range c.client(n.url).Entries(t.Context(), api.ListQuery{From: c.base}) {
+			must(t, err)
+			if e.Index != next || c.accepted[e.Index] != e.Header.JTI {
+				t.Fatalf("%s has %s at %d, and %q was acknowledged", n.data, e.Header.JTI, e.Index, c.accepted[e.Index])
+			}
+			next++
+		}
+		if next != c.top.Load() || next != c.base+uint64(len(c.accepted)) {
+			t.Fatalf("%s has %d entries, and %d were acknowledged", n.data, next-c.base, len(c.accepted))
+		}
+	}
+}
+
+// TestModel: the model refuses what no log does.
+func TestModel(t *testing.T) {
+	step := model(7).Step
+	for what, c := range map[string]struct {
+		asked  operation
+		answer any
+		want   bool
+	}{
+		"the next index": {operation{write: true}, uint64(7), true}, "an index twice": {operation{write: true}, uint64(6), false},
+		"a gap": {operation{write: true}, uint64(8), false}, "what is there": {operation{index: 6}, true, true},
+		"a false denial": {operation{index: 6}, false, false}, "what is not there": {operation{index: 7}, false, true},
+		"from the future": {operation{index: 7}, true, false},
+	} {
+		if ok, _ := step(uint64(7), c.asked, c.answer); ok != c.want {
+			t.Errorf("%s: %v", what, ok)
+		}
+	}
+}
