@@ -186,6 +186,7 @@ func disaster(t *testing.T, c *panel) (one, two uint64) {
 // into them what is of another incident, of another agent, of another ledger, or
 // of a fork: a rule refuses each.
 func TestServedMutations(t *testing.T) {
+	budget.Unraced(t, "one goroutine checks changed bundles")
 	c := newPanel(t, nil)
 	one, two := disaster(t, c)
 	path := func(agent string, id uint64) string {

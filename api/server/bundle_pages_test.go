@@ -17,6 +17,7 @@ import (
 	"recoveryledger/api/server"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify/bundle"
 )
 
@@ -103,7 +104,10 @@ func (c *panel) news(k *bundle.Accepted, limit int) (pages int) {
 
 // What does not fit one bundle comes on pages, or is refused by name; whoever has
 // read the news can go on.
-func TestBundleTooLarge(t *testing.T) { withAndWithout(t, testBundleTooLarge) }
+func TestBundleTooLarge(t *testing.T) {
+	budget.Unraced(t, "the requests are those of TestRandomBundles, with more bytes")
+	withAndWithout(t, testBundleTooLarge)
+}
 
 func testBundleTooLarge(t *testing.T, c *panel) {
 	t.Helper()
