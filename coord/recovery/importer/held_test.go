@@ -23,7 +23,7 @@ var heldSets = []struct {
 }{{"agentbench", true}, {"agentdojo", true}, {"bfcl", true}, {"mcp_servers", true}, {"others", true}, {"programs", true}, {"services", true},
 	{"tau2_telecom", true}, {"tau_bench_retail", true}, {"toolsandbox", true}, {"tooltalk", true}, {"api_bank", true}, {"documented", true}, {"issues", true},
 	{"swe_agent_tools", true}, {"travelplanner", true}, {"workbench", true}, {"acebench", true}, {"mcp_tools", true}, {"webarena", true},
-	{"autogpt", false}, {"toolqa", false}, {"camel", false}, {"goose", false}, {"letta", false}, {"agentboard", false}}
+	{"autogpt", true}, {"toolqa", true}, {"camel", true}, {"goose", true}, {"letta", true}, {"agentboard", true}}
 
 // heldMessage is a message with its label.
 type heldMessage struct {

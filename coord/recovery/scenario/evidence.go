@@ -15,9 +15,10 @@ var evidenceText []byte
 // little evidence of a label near that of all phrases. The counts are whole numbers, and so is the
 // arithmetic.
 const (
-	rightPPM    = 800_000 // the least share of right messages with which a phrase decides
-	pseudoCount = 4       // as how many messages the share of the label counts, and that of all phrases for a label
-	ppm         = 1_000_000
+	rightPPM   = 800_000 // the least share of right messages with which a phrase decides
+	labelCount = 4       // as how many messages of a phrase the share of its label counts
+	wholeCount = 10      // as how many messages of a label the share of all phrases counts
+	ppm        = 1_000_000
 )
 
 // tally counts right and wrong messages.
@@ -27,9 +28,10 @@ func (t tally) minus(o tally) tally { return tally{t.right - o.right, t.wrong - 
 
 func (t tally) plus(o tally) tally { return tally{t.right + o.right, t.wrong + o.wrong} }
 
-// share is the share of right ones in millionths, smoothed towards a prior share.
-func (t tally) share(prior int64) int64 {
-	return (t.right*ppm + pseudoCount*prior) / (t.right + t.wrong + pseudoCount)
+// share is the share of right ones in millionths, smoothed towards a prior share that counts as
+// some messages.
+func (t tally) share(prior, count int64) int64 {
+	return (t.right*ppm + count*prior) / (t.right + t.wrong + count)
 }
 
 // evidence is what a phrase, a label or all phrases together got right and wrong, by data set and
@@ -103,10 +105,10 @@ func readEvidence(text []byte, phrases []phrase) (*allEvidence, error) {
 
 // of is the evidence of a phrase without a data set, and its smoothed share of right messages.
 func (a *allEvidence) of(p *phrase, leaving string) (counts tally, share int64) {
-	whole := a.whole.without(leaving).share(ppm)
-	label := a.labels[p.Label].without(leaving).share(whole)
+	whole := a.whole.without(leaving).share(ppm, 1)
+	label := a.labels[p.Label].without(leaving).share(whole, wholeCount)
 	counts = a.phrases[phraseKey{p.family, p.Label}].without(leaving)
-	return counts, counts.share(label)
+	return counts, counts.share(label, labelCount)
 }
 
 // weigh is a phrase that a text has, as what it decides: nothing, if it was wrong too often.

@@ -26,14 +26,14 @@ phrase:
 	}
 	c := tables(`
 phrase:
-  - {words: "not {found|seen}", label: output.bad_arguments, in: {a: [9, 0], b: [0, 2]}}
+  - {words: "not {found|seen}", label: output.bad_arguments, in: {a: [12, 0], b: [0, 2]}}
   - {words: "cannot", label: tool.error, in: {a: [3, 0], b: [1, 5]}}
 `)
 	for _, want := range []struct {
 		text, leaving, label, cause string
 	}{
-		{"it was not seen", "", "output.bad_arguments", `phrase "not seen"`},                    // 9 of 11
-		{"it was not seen", "b", "output.bad_arguments", `phrase "not seen"`},                   // 9 of 9
+		{"it was not seen", "", "output.bad_arguments", `phrase "not seen"`},                    // 12 of 14
+		{"it was not seen", "b", "output.bad_arguments", `phrase "not seen"`},                   // 12 of 12
 		{"it was not seen", "a", "unknown", `nothing: phrase "not seen" says`},                  // 0 of 2
 		{"it cannot", "", "unknown", `nothing: phrase "cannot" says tool.error, and was right`}, // 4 of 9
 		{"it cannot", "b", "tool.error", `phrase "cannot"`},                                     // 3 of 3
