@@ -19,6 +19,7 @@ type Shown struct {
 	At          *merkle.Hash          `json:"at,omitempty"` // root of the size that was asked for; nil: the log is shorter
 	Clock       int64                 `json:"clock"`        // wall clock in Unix milliseconds
 	Room        bool                  `json:"room"`         // whether the disk has room for entries
+	Keys        []string              `json:"keys"`         // verifier keys that the node signs with
 }
 
 // Differs returns an error if a node has another root of the given head's size than the head. A

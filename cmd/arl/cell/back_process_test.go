@@ -77,3 +77,45 @@ func TestReseedAndLeave(t *testing.T) {
 	m.check(receipts, a)
 	a.stop()
 }
+
+// TestKeysPush gives a ledger its next key. A policy that names the key is refused while a node
+// that votes does not sign with it. Then the nodes change keys, and old receipts still verify.
+func TestKeysPush(t *testing.T) {
+	m := newMachine(t)
+	a := m.found("a")
+	m.arl("key", "generate", "--out", "agent.key")
+	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	b := m.join("b", a)
+	a.voters(2)
+	receipts := []string{a.submit("before")}
+	lines := m.arl("key", "next", "--data", "a")
+	rules := m.arl("policy", "show", "--url", a.url) + lines
+	must(t, os.WriteFile(m.path("keys.yaml"), []byte(rules), 0o600))
+	a.stop()
+	a = m.serve("a")
+	a.voters(2)
+	m.arl("cluster", "lead", "n1", "--data", "a")
+	a.until("led by n1", func(_ map[string]member, leader string) bool { return leader == "n1" })
+	if said := m.refused(6, "policy", "apply", "keys.yaml", "--reason", "the next key", "--yes", "--url", a.url); !strings.Contains(said, "node n2 does not sign with") {
+		t.Errorf("a policy with a key that a node lacks: %s", said)
+	}
+	if said := m.arl("cluster", "keys", "push", "--data", "a"); !strings.Contains(said, "ledger-2.key") || !strings.Contains(said, "n2") {
+		t.Errorf("pushed: %s", said)
+	}
+	if said := m.arl("cluster", "keys", "push", "--data", "a"); strings.Contains(said, "ledger-2.key") {
+		t.Errorf("pushed again: %s", said)
+	}
+	m.refused(6, "policy", "apply", "keys.yaml", "--reason", "the next key", "--yes", "--url", a.url) // it has the file, and does not sign with it
+	b.stop()
+	b = m.serve("b")
+	a.voters(2)
+	a.until("led by n1", func(_ map[string]member, leader string) bool { return leader == "n1" })
+	m.arl("policy", "apply", "keys.yaml", "--reason", "the next key", "--yes", "--url", a.url)
+	receipts = append(receipts, a.submit("after"), b.submit("through-b"))
+	m.check(receipts, a, b)
+
+	must(t, os.WriteFile(m.path("b/keys/ledger-2.key"), []byte("another"), 0o600))
+	if said := m.refused(6, "cluster", "keys", "push", "--data", "a"); !strings.Contains(said, "another ledger-2.key") {
+		t.Errorf("a key that differs: %s", said)
+	}
+}

@@ -266,6 +266,13 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 		return exit.With(exit.Config, err)
 	}
 	s.fatal = config.Fatal
+	precheck := config.Precheck
+	config.Precheck = func(e *entry.Entry) error {
+		if err := precheck(e); err != nil {
+			return err
+		}
+		return s.keysEverywhere(n, e)
+	}
 	ask := func(ctx context.Context, c cluster.Contact, size uint64) (*cluster.Shown, error) {
 		return s.client.Head(ctx, c.Peer, size)
 	}
@@ -349,6 +356,9 @@ func shown(s *site.Site, n *node.Node, size uint64) (*cluster.Shown, error) {
 	refusal, refused := errors.AsType[*entry.Refusal](n.Log.Ready())
 	all := &cluster.Shown{Node: s.Name, Incarnation: s.Incarnation, Head: head.Head, Note: head.Note,
 		Clock: node.WallClock().UnixMilli(), Room: !refused || refusal.Problem != entry.InsufficientStorage}
+	for _, k := range n.Keys {
+		all.Keys = append(all.Keys, k.VerifierKeys[:]...)
+	}
 	if size > head.Size {
 		return all, nil
 	}

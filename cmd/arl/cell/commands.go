@@ -30,7 +30,7 @@ func Command(t *terminal.Terminal) *cobra.Command {
 		Example: "  arl cluster status --data ./data",
 	}
 	cmd.AddCommand(startCommand(t), tokenCommand(t), statusCommand(t), removeCommand(t), leadCommand(t),
-		leaveCommand(t), reseedCommand(t), evidenceCommand(t))
+		leaveCommand(t), reseedCommand(t), evidenceCommand(t), keysCommand(t))
 	return cmd
 }
 

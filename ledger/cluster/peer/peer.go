@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
@@ -39,6 +38,7 @@ const (
 	pathRemove = "/remove"
 	pathLead   = "/lead"
 	pathHead   = "/head"
+	pathKeys   = "/keys"
 	pathAccuse = "/accuse"
 	pathAPI    = "/api"
 )
@@ -87,7 +87,8 @@ func New(c Config) (*Server, error) {
 	mux.HandleFunc("POST "+pathJoin, s.join)
 	for path, handle := range map[string]func(*http.Request) (any, error){
 		"GET " + pathStatus: s.status, "POST " + pathToken: s.token, "POST " + pathRemove: s.remove, "POST " + pathLead: s.lead,
-		"GET " + pathHead: s.head, "POST " + pathAccuse: s.accuse,
+		"POST " + pathKeys: s.keys,
+		"GET " + pathHead:  s.head, "POST " + pathAccuse: s.accuse,
 	} {
 		mux.HandleFunc(path, known(answering(handle)))
 	}
@@ -175,7 +176,7 @@ func (s *Server) join(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		keys, err := readKeys(s.cfg.Keys)
+		keys, err := ReadKeys(s.cfg.Keys)
 		if err != nil {
 			return nil, err
 		}
@@ -186,25 +187,6 @@ func (s *Server) join(w http.ResponseWriter, r *http.Request) {
 		s.cfg.Logger.Info("a node joins the cluster", "node", name, "peer", asked.Contact.Peer)
 		return s.cfg.Site.Admits(name, asked.Request, members, keys)
 	})(w, r)
-}
-
-// readKeys reads the files of a directory of keys, by their paths in it.
-func readKeys(dir string) (map[string][]byte, error) {
-	all := map[string][]byte{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err == nil {
-			all[filepath.ToSlash(name)], err = os.ReadFile(path)
-		}
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("peer: read the keys: %w", err)
-	}
-	return all, nil
 }
 
 // copy sends a copy of the database as a tar archive.
