@@ -262,6 +262,7 @@ type History struct {
 	Signals      []IncidentSignal `json:"signals" doc:"signals of the principal, the newest incident first"`
 	Memberships  []Membership     `json:"memberships" doc:"executions of the principal that were members of a plan"`
 	Outcomes     []HistoryOutcome `json:"outcomes" doc:"outcomes that the principal reported"`
+	Attempts     []HistoryAttempt `json:"attempts,omitempty" doc:"cases of the principal's work that an engine, the coordinator or the agent recorded, of the newest entries about the principal; without before and after"`
 	Entries      []Item           `json:"entries" doc:"entries that the indexes above name, and entries that closed the incidents, by index, each with its proof"`
 	Cursor       uint64           `json:"cursor,omitempty" doc:"with after: value of after for the next request, now or later"`
 	Next         string           `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
@@ -279,6 +280,9 @@ func (h *History) Named() []uint64 {
 	}
 	for _, o := range h.Outcomes {
 		named = append(named, o.Index)
+	}
+	for i := range h.Attempts {
+		named = append(named, h.Attempts[i].Index)
 	}
 	slices.Sort(named)
 	named = slices.Compact(named)
@@ -306,6 +310,24 @@ type HistoryOutcome struct {
 	Exec       entry.Ref    `json:"exec"`
 	Result     entry.Result `json:"result"`
 	Correction bool         `json:"correction,omitzero" doc:"whether the incident was closed before the outcome"`
+}
+
+// HistoryAttempt is a case of an attempt entry.
+type HistoryAttempt struct {
+	Index  uint64       `json:"index"`
+	Case   string       `json:"case"`
+	Status string       `json:"status" enum:"auto_recovered,escalated,passed_on,no_failure"`
+	Policy entry.Digest `json:"policy,omitempty" doc:"digest of the rules that decided"`
+	Arm    entry.Arm    `json:"arm,omitempty" doc:"of a rollout" enum:"control,canary"`
+	Rungs  int          `json:"rungs" doc:"number of decisions"`
+}
+
+// AttemptsIn returns the lines of a history about an attempt entry.
+func AttemptsIn(a *entry.Attempt, index uint64) (lines []HistoryAttempt) {
+	for c := range a.Cases() {
+		lines = append(lines, HistoryAttempt{Index: index, Case: c.Case, Status: c.Status, Policy: a.Policy, Arm: a.Arm, Rungs: len(c.Rungs)})
+	}
+	return lines
 }
 
 // Graph is the answer of GET /v1/workflows/{wid}/graph: executions and their dependencies.

@@ -86,6 +86,7 @@ func (c *Client) pastOf(ctx context.Context, principal entry.Principal) (*histor
 		}
 		h.grew = h.grew || path != start && page.Head != h.Head
 		page.Signals, page.Memberships = append(h.Signals, page.Signals...), append(h.Memberships, page.Memberships...)
+		page.Attempts = append(h.Attempts, page.Attempts...)
 		page.Outcomes, page.Entries = append(h.Outcomes, page.Outcomes...), append(h.Entries, page.Entries...)
 		h.History, path = page, page.Next
 	}
@@ -153,6 +154,9 @@ func (h *history) check() error {
 		if err := h.checkCounts(verdicts[max(0, len(verdicts)-judgedMax):]); err != nil {
 			return err
 		}
+	}
+	if err := h.attempts(); err != nil {
+		return err
 	}
 	if err := h.memberships(); err != nil {
 		return err
@@ -229,6 +233,24 @@ func (h *history) verdicts(own map[uint64]bool) (last map[uint64]found, verdicts
 		}
 	}
 	return last, verdicts
+}
+
+// attempts checks attempts against their entries: of an entry, all cases or none.
+func (h *history) attempts() error {
+	seen := map[uint64]bool{}
+	for rest := h.Attempts; len(rest) > 0; {
+		index := rest[0].Index
+		a, ok := bodyOf[*entry.Attempt](h, index)
+		if !ok || seen[index] || a.Of() != h.Principal || a.Arm == entry.ArmShadow {
+			return malformed("entry %d is no attempt in the work of %s, or it is there twice", index, h.Principal)
+		}
+		want := api.AttemptsIn(a, index)
+		if len(rest) < len(want) || !slices.Equal(rest[:len(want)], want) {
+			return malformed("entry %d does not say that of case %.140q", index, rest[0].Case)
+		}
+		seen[index], rest = true, rest[len(want):]
+	}
+	return nil
 }
 
 // memberships checks the results of members against the entries that give them.

@@ -32,6 +32,11 @@ func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error)
 			return nil, err
 		}
 	}
+	if q.Before == nil && q.After == nil {
+		if err := s.attempted(past); err != nil {
+			return nil, err
+		}
+	}
 	if past.next != 0 {
 		next := api.HistoryQuery{Before: &past.next, Limit: q.Limit}
 		if q.After != nil {
@@ -107,6 +112,33 @@ func (s *Server) reported(past *past, incident api.Incident) error {
 		if o, ok := logged.Body.(*entry.Outcome); ok && o.Iss == past.Principal {
 			past.Outcomes = append(past.Outcomes, api.HistoryOutcome{Index: index, Incident: incident.ID, Exec: o.Exec, Result: o.Result,
 				Correction: incident.Corrects(index)})
+		}
+	}
+	return nil
+}
+
+// Bounds of the attempts in a history: how many entries are shown, and among how many of the
+// principal's newest ones they are looked for.
+const (
+	attemptsShown  = 5
+	attemptsSought = 1000
+)
+
+// attempted adds the newest attempts in the principal's work, without those of shadows.
+func (s *Server) attempted(past *past) error {
+	q := newListing(&api.ListQuery{Agent: past.Principal, Kinds: []entry.Kind{entry.KindAttempt}, Newest: true})
+	shown, sought := 0, 0
+	for index, err := range s.candidates(q, 0, past.size) {
+		if sought++; err != nil || shown == attemptsShown || sought > attemptsSought {
+			return err
+		}
+		logged, err := s.log.Entry(index)
+		if err != nil {
+			return err
+		}
+		if a, ok := logged.Body.(*entry.Attempt); ok && a.Of() == past.Principal && a.Arm != entry.ArmShadow {
+			past.Attempts = append(past.Attempts, api.AttemptsIn(a, index)...)
+			shown++
 		}
 	}
 	return nil
