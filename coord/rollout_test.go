@@ -69,6 +69,7 @@ func (w *world) report(id, recommendation string) entry.Digest {
 // TestRolloutPromoted takes a rollout from shadow to the policy in force, restores the state before
 // each entry, and audits the log.
 func TestRolloutPromoted(t *testing.T) {
+	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
 	w.put(w.startRollout())
@@ -95,6 +96,7 @@ func TestRolloutPromoted(t *testing.T) {
 
 // TestRolloutWaived promotes without a report, by as many approvers as the policy asks for.
 func TestRolloutWaived(t *testing.T) {
+	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
 	p := w.nextPolicy()
@@ -112,6 +114,7 @@ func TestRolloutWaived(t *testing.T) {
 
 // TestRolloutDeadline: the coordinator aborts at the deadline and not before it, in one entry.
 func TestRolloutDeadline(t *testing.T) {
+	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
 	start := w.startRollout()

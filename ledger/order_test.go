@@ -17,6 +17,7 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/fair"
+	"recoveryledger/testdata/budget"
 )
 
 // REG-2 across restarts: an old entry in one batch with new ones.
@@ -71,6 +72,7 @@ func TestAConflictingEntryIsRefused(t *testing.T) {
 // TestManyEntriesAreFoundAgain submits more entries than the order remembers, and
 // then all of them again, in batches with something new in each.
 func TestManyEntriesAreFoundAgain(t *testing.T) {
+	budget.Unraced(t, "TestALateDuplicateIsFound has the same goroutines, and one that waits")
 	r := start(t, "log", config(t, vfs.NewMem()))
 	var all []*entry.Entry
 	for range 20_000 {

@@ -31,7 +31,7 @@ import (
 // restarts with flush and compaction; runs differ in their seeds.
 // Draft: LOG-3.
 func TestPowerLossChaosEveryOperation(t *testing.T) {
-	want := int64(budget.Budget{Short: 500, Usual: 700, Chaos: 200_000}.Now())
+	want := int64(budget.Budget{Short: 300, Usual: 700, Chaos: 200_000}.Now())
 	seed := budget.Seed(t)
 	states := int64(0)
 	for ; states < want; seed++ {

@@ -16,6 +16,7 @@ import (
 	"recoveryledger/api/server"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
@@ -77,6 +78,7 @@ func (n *node) mixed() (find func(match func(e *entry.Entry, index uint64) bool)
 // A page looks at so many entries and not at one more: it ends before it is full,
 // and the list goes on behind it.
 func TestListOfRareEntries(t *testing.T) {
+	budget.Unraced(t, "one client asks, as in TestListFilters")
 	n := start(t, nil)
 	for left := server.MaxScan; left > 0; left -= min(left, api.MaxBatchLines) {
 		var batch []*entry.Entry
