@@ -24,7 +24,8 @@ var heldSets = []struct {
 	{"tau2_telecom", true}, {"tau_bench_retail", true}, {"toolsandbox", true}, {"tooltalk", true}, {"api_bank", true}, {"documented", true}, {"issues", true},
 	{"swe_agent_tools", true}, {"travelplanner", true}, {"workbench", true}, {"acebench", true}, {"mcp_tools", true}, {"webarena", true},
 	{"autogpt", true}, {"toolqa", true}, {"camel", true}, {"goose", true}, {"letta", true}, {"agentboard", true},
-	{"metagpt", false}, {"gemini_cli", false}, {"openmanus", false}, {"browsergym", false}}
+	{"metagpt", false}, {"gemini_cli", false}, {"openmanus", false}, {"browsergym", false},
+	{"cline", false}, {"smolagents", false}}
 
 // heldMessage is a message with its label.
 type heldMessage struct {

@@ -105,9 +105,9 @@ func Relabel(f *Failure, p *recovery.Policy) *Failure {
 }
 
 // ClassifyLeaving is [Classify] without what was found in a data set: its messages of known shapes,
-// the phrases that were learned from it, and, for aider_swe_bench, its own codes. Forms,
-// refinements, and the phrases without a data set stay, which were made with tau_bench_airline,
-// toolbench and aider_swe_bench known.
+// the phrases that were learned from it alone, its evidence, and, for aider_swe_bench, its own
+// codes. Forms, refinements, and the phrases without a data set stay, which were made with
+// tau_bench_airline, toolbench and aider_swe_bench known.
 func ClassifyLeaving(raw RawError, set string) Label { return causes().explain(raw, set, nil).Label }
 
 // ClassifyTyped is [ClassifyLeaving] as version 1 of the tables did it: without fixed forms and
