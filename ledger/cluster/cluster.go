@@ -105,6 +105,7 @@ type Node struct {
 	url        atomic.Pointer[string]
 	confirming chan struct{} // has room for the one that confirms the term
 	standing   atomic.Pointer[standing]
+	aside      atomic.Bool  // whether the node begins no term
 	compared   atomic.Int64 // the term before whose first batch the other nodes were asked
 }
 
@@ -222,6 +223,9 @@ func (n *Node) Close() error {
 	}
 	return err
 }
+
+// StepAside says whether this node begins no term, and gives up the one that it has.
+func (n *Node) StepAside(aside bool) { n.aside.Store(aside) }
 
 // Leads reports whether this node leads Raft.
 func (n *Node) Leads() bool { return n.etcd.Server.Leader() == n.etcd.Server.MemberID() }

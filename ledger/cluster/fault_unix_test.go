@@ -3,7 +3,10 @@
 package cluster_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -132,4 +135,58 @@ func TestClusterDiverged(t *testing.T) { // not parallel: it sets a variable for
 	r.submit(t, "third", rest...)
 	r.check(t, rest...)
 	s.end(rest...)
+}
+
+// flip changes a word in the files of a node that match, wherever it stands.
+func (s *site) flip(pattern, word string) {
+	s.t.Helper()
+	names, err := filepath.Glob(pattern)
+	must(s.t, err)
+	flipped := 0
+	for _, name := range names {
+		content, err := os.ReadFile(name)
+		must(s.t, err)
+		flipped += bytes.Count(content, []byte(word))
+		must(s.t, os.WriteFile(name, bytes.ReplaceAll(content, []byte(word), []byte(strings.ToUpper(word))), 0o600))
+	}
+	if flipped == 0 {
+		s.t.Fatalf("%s does not stand in %s", word, pattern)
+	}
+}
+
+// TestClusterFlippedValue: a batch that was changed in etcd's database ends the node that reads it,
+// since the MAC does not fit. A member whose write-ahead log was changed does not start.
+func TestClusterFlippedValue(t *testing.T) {
+	t.Parallel()
+	s, r := newSite(t, "a", "b", "c"), record{}
+	nodes := s.three()
+	r.submit(t, "first", nodes...)
+	r.check(t, nodes...)
+	nodes[1].stop() // it lags, so that batches are kept
+	nodes[2].stop()
+	db := s.config("c").Dir + ".db"
+	must(t, os.CopyFS(db+".older", os.DirFS(db)))
+	anchor, err := os.ReadFile(db + ".anchor")
+	must(t, err)
+	nodes[2] = s.start("c")
+	r.submit(t, "second", nodes[0], nodes[2])
+	r.check(t, nodes[0], nodes[2])
+	nodes[0].stop()
+	nodes[2].stop()
+	must(t, os.RemoveAll(db))
+	must(t, os.Rename(db+".older", db))
+	must(t, os.WriteFile(db+".anchor", anchor, 0o600))
+
+	s.flip(filepath.Join(s.config("c").Dir, "member", "snap", "db"), "second")
+	nodes[0], nodes[2] = s.start("a"), s.start("c")
+	if line := <-nodes[2].lines; !strings.HasPrefix(line, "fatal") || !strings.Contains(line, "its MAC does not fit") {
+		t.Errorf("a value that was changed: %s", line)
+	}
+	nodes[2].kill()
+	nodes[0].kill()
+	s.flip(filepath.Join(s.config("a").Dir, "member", "wal", "*.wal"), "second")
+	nodes[0] = s.start("a")
+	if line := <-nodes[0].lines; !strings.HasPrefix(line, "fatal") {
+		t.Errorf("a write-ahead log that was changed: %s", line)
+	}
 }

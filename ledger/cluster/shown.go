@@ -42,7 +42,8 @@ var errUnasked = errors.New("cluster: fewer than a majority of the nodes have sh
 
 // compare asks the voters for their logs before the first batch of a term. A majority must answer.
 // No node may have more than what stands before the batch, or another root: the order would have
-// lost batches that a node took and perhaps signed.
+// lost batches that a node took and perhaps signed. Nodes count that etcd has
+// forgotten, as a forced new cluster does, and that were not removed.
 //
 // A node that takes batches of a newer term has more rightly, so the term is confirmed behind the
 // answer.
@@ -86,14 +87,14 @@ func (n *Node) compare(ctx context.Context, t agreement.Term, batch []byte) erro
 	return nil
 }
 
-// askVoters asks the other voters for their logs. A node that does not answer sends nil. voters
+// askVoters asks the other nodes for their logs. A node that does not answer sends nil. voters
 // counts this node, too.
 func (n *Node) askVoters(ctx context.Context, members []Member, size uint64) (answers chan *Shown, asked, voters int) {
 	answers, voters = make(chan *Shown, len(members)), 1
 	for i := range members {
 		m := &members[i]
-		if m.Name == n.cfg.Name || !m.Voter {
-			continue
+		if m.Name == n.cfg.Name || !m.Voter && m.Batch == 0 {
+			continue // a node that joins has nothing yet
 		}
 		asked, voters = asked+1, voters+1
 		n.group.Go(func() {

@@ -122,3 +122,64 @@ func TestFirstBatch(t *testing.T) {
 		}
 	}
 }
+
+// TestForcedNewCluster: a member that was forced to be a cluster of one has lost no node that is
+// registered. It offers nothing, because the others do not answer it.
+func TestForcedNewCluster(t *testing.T) {
+	s := newSite(t, "a", "b")
+	var nodes []*cluster.Node
+	for _, name := range []string{"a", "b"} {
+		n := s.open(name)
+		n.Show("")
+		n.Terms(t.Context())
+		nodes = append(nodes, n)
+	}
+	for _, n := range nodes {
+		for began := time.Now(); ; {
+			for _, each := range nodes {
+				_ = each.Kept(t.Context(), 1, head(1, 1)) // until a node leads nobody is told
+			}
+			if members, err := n.Members(t.Context()); err == nil && len(members) == 2 && members[0].Batch == 1 && members[1].Batch == 1 {
+				break
+			}
+			if time.Since(began) > time.Minute {
+				t.Fatal("the nodes do not know one another")
+			}
+		}
+	}
+	for _, n := range nodes {
+		must(t, n.Close())
+	}
+	must(t, cluster.ForceNew(s.config("a")))
+	config := s.config("a")
+	config.Ask = func(context.Context, cluster.Contact, uint64) (*cluster.Shown, error) {
+		return nil, errors.New("no answer")
+	}
+	forced, err := cluster.Open(config)
+	must(t, err)
+	in := term(t, forced.Terms(t.Context()))
+	if !forced.Alone() {
+		t.Error("it is not alone")
+	}
+	if err := forced.Propose(t.Context(), in, 1, offer(1, head(0, 0))); err == nil || !strings.Contains(err.Error(), "1 of 2") {
+		t.Errorf("it offers a batch: %v", err)
+	}
+	must(t, forced.Close())
+}
+
+// TestStepAside: a node that steps aside gives up its term, and begins none until it may.
+func TestStepAside(t *testing.T) {
+	s := newSite(t, "a")
+	n := s.open("a")
+	terms := n.Terms(t.Context())
+	first := term(t, terms)
+	n.StepAside(true)
+	if got := <-terms; got.ID != 0 || n.Term() != 0 {
+		t.Errorf("aside: term %d", got.ID)
+	}
+	n.StepAside(false)
+	if second := term(t, terms); second.ID <= first.ID {
+		t.Errorf("term %d follows %d", second.ID, first.ID)
+	}
+	must(t, n.Close())
+}

@@ -378,7 +378,10 @@ func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fai
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		w := &peer.Watcher{Node: s.node, Client: s.client, Show: func(size uint64) (*cluster.Shown, error) { return shown(s.site, n, size) },
-			Round: func([]*cluster.Shown, []time.Duration) { s.noteMembers(ctx) }}
+			Round: func(others []*cluster.Shown, ahead []time.Duration) {
+				s.noteMembers(ctx)
+				s.judgeFitness(ctx, n, others, ahead)
+			}}
 		var found *peer.Evidence
 		if found, watched = w.Run(ctx); watched != nil {
 			s.fatal(errors.Join(watched, s.keepEvidence(found)))
@@ -393,6 +396,23 @@ func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fai
 	watching.Wait()
 	s.node.GiveUp(context.WithoutCancel(ctx))
 	return errors.Join(err, watched)
+}
+
+// judgeFitness has another node lead while this one should not.
+func (s *Serving) judgeFitness(ctx context.Context, n *node.Node, others []*cluster.Shown, ahead []time.Duration) {
+	own, err := shown(s.site, n, 0)
+	if err != nil {
+		return // it ends
+	}
+	reason, heir := peer.Unfit(own, others, ahead, n.Replica.MaxStep()/2)
+	s.node.StepAside(reason != "")
+	if reason == "" || !s.node.Leads() {
+		return
+	}
+	s.logger.Warn("this node lets another one lead", "reason", reason, "to", heir)
+	if err := s.node.HandOver(ctx, heir); err != nil {
+		s.logger.Warn("the lead is not handed over", "to", heir, "error", err.Error())
+	}
 }
 
 // noteMembers keeps the nodes that this one knows in a file, for a reseed.
