@@ -220,6 +220,9 @@ func TestDecisionsWaitForWitnesses(t *testing.T) {
 	w.down[1].Store(true)
 	w.receipt(w.postTo(api.PathEntries+"?witnessed=true&wait=10", api.MediaJSON, w.by(w.draft("olga", coord.Order{Incident: id, Act: entry.ActOverride})).AppendEnvelope(nil)), http.StatusCreated)
 	problem := w.problem(w.get(path), entry.NotReady, http.StatusServiceUnavailable)
+	for i := 0; i < 100 && strings.Contains(problem.Detail, "w0"); i++ { // the witness that is up has not cosigned yet
+		problem = w.problem(w.get(path), entry.NotReady, http.StatusServiceUnavailable)
+	}
 	if !strings.Contains(problem.Detail, "quorum g lacks w1 (") || !strings.Contains(problem.Detail, "w2 (") || strings.Contains(problem.Detail, "w0") {
 		t.Errorf("%+v", problem)
 	}
