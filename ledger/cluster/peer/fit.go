@@ -9,9 +9,9 @@ import (
 )
 
 // Unfit returns why a node should not lead, and the node that should; empty: it may lead, or no
-// other node that answered is fit. ahead has the clocks of the others, of that of the node. A node is
-// fit whose disk has room, and whose clock is at most most away from the median of all clocks: the
-// entries of a leader whose clock is ahead would stop its successor.
+// other node that answered is fit. ahead says by how much the clock of each of the others is ahead
+// of that of the node. A node is fit whose disk has room, and whose clock is at most most away from
+// the median of all clocks: the entries of a leader whose clock is ahead would stop its successor.
 func Unfit(own *cluster.Shown, others []*cluster.Shown, ahead []time.Duration, most time.Duration) (reason, heir string) {
 	clocks := slices.Sorted(slices.Values(append(slices.Clone(ahead), 0)))
 	middle := len(clocks) / 2
