@@ -175,19 +175,6 @@ func (n *Node) Members(ctx context.Context) ([]Member, error) {
 	return all, nil
 }
 
-// Leader returns the name of the node that began the newest term that this node knows of; empty:
-// Raft has no leader, or none that has begun a term.
-func (n *Node) Leader(ctx context.Context) (string, error) {
-	if n.etcd.Server.Leader() == 0 {
-		return "", nil
-	}
-	found, err := n.client.Get(ctx, n.key("t"), clientv3.WithSerializable())
-	if err != nil || len(found.Kvs) == 0 {
-		return "", err
-	}
-	return string(found.Kvs[0].Value), nil
-}
-
 // Contact returns how to reach a node; nil: the cluster knows no such node.
 func (n *Node) Contact(ctx context.Context, name string) (*Contact, error) {
 	found, err := n.client.Get(ctx, n.key("a/"+name), clientv3.WithSerializable())

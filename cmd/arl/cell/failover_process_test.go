@@ -73,7 +73,8 @@ type crowd struct {
 	mu       sync.Mutex
 	history  []porcupine.Operation
 	accepted map[uint64]string // jti by index
-	longest  time.Duration     // between two acknowledgements, since it was taken last
+	longest  [2]time.Duration  // between two acknowledgements to any client, and to the last one
+	last     time.Duration     // when the last one had one
 	failed   []error
 }
 
@@ -105,9 +106,17 @@ func (c *crowd) client(urls string) *client.Client {
 	return made
 }
 
+// writersCount is the number of clients that submit: one at each node, which has that node's URL
+// alone, and one with the URLs of all.
+const writersCount = 4
+
 // submits registers one entry after another, each until it is acknowledged.
 func (c *crowd) submits(ctx context.Context, id int) {
-	ledger := c.client(c.urls(id))
+	urls := c.urls(0)
+	if id < len(c.nodes) {
+		urls = c.nodes[id].url
+	}
+	ledger := c.client(urls)
 	for tick := time.NewTicker(20 * time.Millisecond); ctx.Err() == nil; <-tick.C {
 		x := &entry.Execution{Header: keys.NewHeader("my-agent", c.root.Origin), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed}
 		x.Wid, x.Exec = "w", x.JTI
@@ -138,7 +147,10 @@ func (c *crowd) acknowledge(id int, index uint64, jti string, from time.Duration
 	}
 	c.accepted[index] = jti
 	c.top.Store(max(c.top.Load(), index+1))
-	c.longest = max(c.longest, now-time.Duration(c.acks.Swap(int64(now))))
+	c.longest[0] = max(c.longest[0], now-time.Duration(c.acks.Swap(int64(now))))
+	if id == writersCount-1 {
+		c.longest[1], c.last = max(c.longest[1], now-c.last), now
+	}
 }
 
 // reads asks one node whether it has indexes about the end of the log. An answer that comes late,
@@ -230,11 +242,11 @@ func (c *crowd) settle() {
 	}
 }
 
-// fault kills a node and starts it again, or lets it hang, and returns the longest time without an
-// acknowledgement.
-func (c *crowd) fault(kills bool, at int) time.Duration {
+// fault kills a node and starts it again, or lets it hang, and returns the longest times without an
+// acknowledgement: of all clients, and of the one that has the URLs of all nodes.
+func (c *crowd) fault(kills bool, at int) [2]time.Duration {
 	c.mu.Lock()
-	c.longest = 0
+	c.longest = [2]time.Duration{}
 	c.mu.Unlock()
 	if n := c.nodes[at]; kills {
 		n.kill()
@@ -301,24 +313,25 @@ func TestFailoverChaos(t *testing.T) {
 	defer cancel()
 	over := make(chan struct{})
 	var writers, others sync.WaitGroup
-	for id := range 4 {
+	for id := range writersCount {
 		writers.Go(func() { c.submits(ctx, id) })
 	}
 	for i, n := range c.nodes {
-		others.Go(func() { c.reads(ctx, 4+i, n) })
+		others.Go(func() { c.reads(ctx, writersCount+i, n) })
 	}
 	for first := range 2 {
 		others.Go(func() { c.follows(t.Context(), over, first) })
 	}
 	c.settle()
 	random := rand.New(rand.NewPCG(c.seed, 1))
-	var outages []time.Duration
+	var outages [2][]time.Duration
 	for i := range faults {
 		at := c.leader()
 		if i >= 2 && random.IntN(4) == 0 {
 			at = (at + 1) % len(c.nodes) // a follower
 		}
-		outages = append(outages, c.fault(i%2 == 0, at))
+		longest := c.fault(i%2 == 0, at)
+		outages[0], outages[1] = append(outages[0], longest[0]), append(outages[1], longest[1])
 	}
 	cancel()
 	writers.Wait()
@@ -326,8 +339,10 @@ func TestFailoverChaos(t *testing.T) {
 	c.closes()
 	others.Wait()
 	c.check(t)
-	slices.Sort(outages)
-	t.Logf("%d faults, %d entries: the longest times without an acknowledgement %v", faults, len(c.accepted), outages)
+	for i, of := range []string{"of all clients", "of a client with all URLs"} {
+		slices.Sort(outages[i])
+		t.Logf("%d faults, %d entries: longest times without an acknowledgement, %s: %v", faults, len(c.accepted), of, outages[i])
+	}
 }
 
 // closes registers an entry, behind which the streams end.

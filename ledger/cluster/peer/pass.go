@@ -2,6 +2,7 @@ package peer
 
 import (
 	"context"
+	"errors"
 	"log"
 	"log/slog"
 	"maps"
@@ -82,17 +83,34 @@ func failed(_ http.ResponseWriter, r *http.Request, err error) {
 	p.err = err
 }
 
+// errNewLeader reports a request whose leader did not answer before another node began to lead.
+var errNewLeader = errors.New("peer: another node has begun to lead: the one that was asked has not answered")
+
 // Forward passes a request on to the node that orders the log. After an error nothing is answered.
+// A leader that hangs holds the request only until Raft has another one.
 func (r *Router) Forward(w http.ResponseWriter, request *http.Request) error {
+	changed := r.node.LeaderChanged()
 	leader, err := leaderOf(request.Context(), r.node)
 	if err != nil {
 		return err
 	}
 	p := &passing{leader: leader, answer: w}
 	kept := w.Header().Clone()
-	r.proxy.ServeHTTP(w, request.WithContext(context.WithValue(request.Context(), passingKey{}, p)))
+	ctx, cancel := context.WithCancelCause(context.WithValue(request.Context(), passingKey{}, p))
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-changed:
+			cancel(errNewLeader)
+		case <-ctx.Done():
+		}
+	}()
+	r.proxy.ServeHTTP(w, request.WithContext(ctx))
 	if p.err != nil {
 		maps.Copy(w.Header(), kept)
+		if cause := context.Cause(ctx); errors.Is(cause, errNewLeader) {
+			return cause
+		}
 	}
 	return p.err
 }
