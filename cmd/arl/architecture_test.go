@@ -59,6 +59,7 @@ coord/recovery/engine ← api/openapi
 coord/recovery/scenario ← coord/recovery/ask ← api/openapi
 api ← api/client ← api/client/agent ← cmd/arl/demo ← cmd/arl
 api/client ← api/client/bridge ← cmd/arl/bridges ← cmd/arl
+api/client ← api/client/directory
 api/client/agent ← api/mcp ← cmd/arl/listen
 coord/recovery/scenario ← api/mcp
 ledger/durable ← api/mcp
