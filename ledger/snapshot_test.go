@@ -303,6 +303,7 @@ func (f *later) Restore(r io.Reader) error {
 // TestASnapshotOfAnotherVersionIsReplacedWhole crashes before every commit by
 // which the snapshot of another version gives way to one of the same size.
 func TestASnapshotOfAnotherVersionIsReplacedWhole(t *testing.T) {
+	budget.Unraced(t, "TestSnapshotsDependOnTheLogAlone has the same goroutines")
 	disk := vfs.NewCrashableMem()
 	r := start(t, "log", rollConfig(t, disk))
 	r.bulk(6000)
@@ -366,6 +367,7 @@ func (f *careless) Snapshot(w io.Writer) (err error) {
 // TestASnapshotWithAGapIsNone has no room for the second chunk of a snapshot: it
 // does not count, whatever the fold says of it, and the ledger goes on.
 func TestASnapshotWithAGapIsNone(t *testing.T) {
+	budget.Unraced(t, "TestSnapshotsDependOnTheLogAlone has the same goroutines")
 	for name, tell := range map[string]func(error) error{
 		"as it is": func(err error) error { return err },
 		"hidden":   func(err error) error { return errors.New("hidden: " + err.Error()) },

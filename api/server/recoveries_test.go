@@ -20,6 +20,7 @@ import (
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 const oneCase = `{"v":1,"id":"one","agent":"a","steps":[{"id":"s","effect":"none","outcome":"failed","failure":{"raw":{"http_status":529}},"attempts":[{"strategy":"fallback_model","outcome":"ok"}]}]}`
@@ -213,6 +214,7 @@ func TestRecoverBatchStreams(t *testing.T) {
 
 // A batch over its limit ends where it is reached, and says so.
 func TestRecoverBatchLimit(t *testing.T) {
+	budget.Unraced(t, "one client sends lines up to a limit; TestDeadlinesAreForClients has the same goroutines")
 	n := start(t, func(c *server.Config) { c.Rate = -1 })
 	short := strings.Repeat("1\n", api.MaxRecoveryLines)
 	for more, want := range map[string]string{"": "", "1\n": "too-large"} {
