@@ -104,7 +104,6 @@ func (w *world) checkRoute() {
 // choose: who gets it, how and when, is what the action says, and what executes
 // nothing again is for people.
 func TestRouteObeysRules(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	nobody := (*entry.Task)(nil)
 	to := func(agent entry.Principal, retries, resumes int64) *entry.Task {
 		return &entry.Task{Agent: agent, RetryCount: retries, ResumeCount: resumes}

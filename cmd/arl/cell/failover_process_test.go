@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -266,12 +267,14 @@ func (c *crowd) fault(kills bool, at int) [2]time.Duration {
 // host returns an address where nobody else takes a port while a node is away.
 func host(t *testing.T) string {
 	t.Helper()
-	at := "127.0.0.1"
-	if runtime.GOOS == "linux" {
-		at = fmt.Sprintf("127.%d.%d.%d", 2+rand.IntN(200), rand.IntN(256), 1+rand.IntN(250))
-	}
-	listener, err := net.Listen("tcp", at+":0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
+	if runtime.GOOS == "linux" { // whose loopback has an address for every process and port
+		taken, pid := listener.Addr().(*net.TCPAddr).Port, os.Getpid()
+		must(t, listener.Close())
+		listener, err = net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 2+pid%200, taken>>8, 1+taken%250))
+		must(t, err)
+	}
 	defer listener.Close()
 	return listener.Addr().String()
 }
