@@ -31,6 +31,7 @@
 package client
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -66,13 +67,13 @@ type Config struct {
 	MaxWait time.Duration
 }
 
-func (c *Config) withDefaults() *Config {
+func (c *Config) withDefaults(urls string) *Config {
 	d := Config{}
 	if c != nil {
 		d = *c
 	}
 	if d.HTTP == nil {
-		d.HTTP = &http.Client{Transport: transport()}
+		d.HTTP = &http.Client{Transport: Transport(nil, urls)}
 	}
 	if d.Attempts == 0 {
 		d.Attempts = attemptsDefault
@@ -86,14 +87,29 @@ func (c *Config) withDefaults() *Config {
 	return &d
 }
 
-// transport returns the standard transport, with more idle connections to one server.
-func transport() http.RoundTripper {
-	standard, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return http.DefaultTransport
+// How long a node of several may be silent before it is asked for a sign of life, and how long it
+// has to give one. A busy node needs some time even for a ping.
+const (
+	pingAfter = 2 * time.Second
+	pingMax   = 3 * time.Second
+)
+
+// Transport returns the transport of a client of urls, as [New] takes them. secure may be nil. Of
+// several nodes one may hang, and its kernel keeps the connection: over HTTP/2 (RFC 9113, section
+// 6.7) a request at a node that answers no ping fails within some seconds, and the client asks the
+// next node. One node alone is not pinged, because nobody else could answer.
+func Transport(secure *tls.Config, urls string) *http.Transport {
+	own := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if standard, ok := http.DefaultTransport.(*http.Transport); ok {
+		own = standard.Clone()
 	}
-	own := standard.Clone()
 	own.MaxIdleConnsPerHost = own.MaxIdleConns
+	if secure != nil {
+		own.TLSClientConfig = secure
+	}
+	if strings.Contains(urls, ",") {
+		own.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingMax}
+	}
 	return own
 }
 
@@ -122,7 +138,7 @@ type Client struct {
 // New returns a client of a ledger. urls names its nodes, with commas between them: the client
 // asks the next node after an error of the network or a 503. New makes no request.
 func New(urls string, root verify.Root, c *Config) (*Client, error) {
-	client := &Client{cfg: c.withDefaults(), known: map[string]merkle.Head{}, chain: newChain(), maxEvidence: maxEvidence}
+	client := &Client{cfg: c.withDefaults(urls), known: map[string]merkle.Head{}, chain: newChain(), maxEvidence: maxEvidence}
 	for text := range strings.SplitSeq(urls, ",") {
 		text = strings.TrimSpace(text)
 		node, err := url.Parse(text)

@@ -153,7 +153,7 @@ func (t *Target) Client(url string, root verify.Root, config *client.Config) (*c
 	if err != nil {
 		return nil, nil, err
 	}
-	clock := &ServerClock{next: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secure, ForceAttemptHTTP2: true}}
+	clock := &ServerClock{next: client.Transport(secure, url)}
 	if len(secure.Certificates) == 0 {
 		secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 			clock.asked.Store(true)

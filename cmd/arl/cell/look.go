@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
@@ -105,5 +106,5 @@ func behind(data string, has, needs uint64) error {
 		return nil
 	}
 	return exit.Remedied(fmt.Sprintf("start it with arl serve --cluster --data %s, so that it takes them, and end it in order", data),
-		exit.With(exit.Conflict, fmt.Errorf("the log of %s has %d entries, and %d are registered", data, has, needs)))
+		exit.With(exit.Conflict, fmt.Errorf("the log of %s has %s of the %d that are registered", data, words.Counted(has, "entry"), needs)))
 }

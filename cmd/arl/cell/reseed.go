@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
@@ -53,7 +54,7 @@ func reseedCommand(t *terminal.Terminal) *cobra.Command {
 		Long: "Begin a cluster again, as a new incarnation, from the node with the longest log, which must not run. Every node\n" +
 			"that it knew is asked, or has its head in a file (arl cluster evidence), and none may be ahead. A node that is\n" +
 			"lost for good is named by --without, with a reason. It must never run again: it could sign other entries.",
-		Example: "  arl cluster reseed --data ./data --head n2.json --without n3 --reason \"the disk of n3 is gone\"",
+		Example: "  arl cluster reseed --data ./data --head n2.json --without n3 --reason 'the disk of n3 is gone'",
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, a *asking, _ []string) error {
 		r.asking = a
@@ -95,7 +96,7 @@ func (r *reseeding) run(ctx context.Context) (err error) {
 	if r.t.JSON() {
 		return r.t.PrintJSON(map[string]any{"data": r.data, "size": own.Size, "root": own.Root})
 	}
-	return r.t.PrintText(fmt.Sprintf("the cluster begins again with %d entries: arl serve --cluster --data %s; let the other nodes join anew, with empty directories\n", own.Size, r.data))
+	return r.t.PrintText(fmt.Sprintf("the cluster begins again with %s: arl serve --cluster --data %s; let the other nodes join anew, with empty directories\n", words.Counted(own.Size, "entry"), r.data))
 }
 
 // judged returns nil if nobody is known to have more than this node, or another root.

@@ -32,7 +32,7 @@ func attemptsText(n audit.Attempts) string {
 // Whole is a history with the attempts of the principal, as arl agent history prints it.
 type Whole struct {
 	*api.History
-	Attempts audit.Attempts `json:"attempts"`
+	Attempts audit.Attempts `json:"attempt_counts"`
 }
 
 // WithAttempts returns the history with what the fold knows of attempts.
