@@ -367,7 +367,8 @@ func TestCancel(t *testing.T) {
 	w.entries(w.only(), entry.Failed)
 }
 
-// TestOverHTTP: clients over streamable HTTP, and a server over streamable HTTP behind the proxy.
+// TestOverHTTP: clients over streamable HTTP, and a server over streamable HTTP behind the proxy,
+// which a rollback reaches as well.
 func TestOverHTTP(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -389,6 +390,9 @@ func TestOverHTTP(t *testing.T) {
 		t.Errorf("%v", w.notes())
 	}
 	must(t, session.Close())
+	if results := back.obey(entry.Ref(name)); results[entry.Ref(name)] != entry.Compensated || len(w.notes()) != 0 {
+		t.Errorf("after the rollback %v: %v", w.notes(), results)
+	}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, second, strings.NewReader(`{}`))
 	must(t, err)
 	r.Header.Set("Sec-Fetch-Site", "cross-site")

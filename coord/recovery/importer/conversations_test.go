@@ -328,15 +328,18 @@ func FuzzImportWfCommons(f *testing.F) {
 	fuzzImport(f, WfCommons, `{"workflow": {"jobs": [{"name": "a"}, {"name": "b", "parents": ["a", "a"], "children": ["b"]}]}}`)
 }
 
-// A conversation without a call is taken, and is said to have no step.
-func TestBareConversationsAreTold(t *testing.T) {
-	counts := new(Counts)
-	for _, err := range ImportCounted(OpenAIChat, "file", strings.NewReader(chatOf(`{"role": "assistant", "content": "hi"}`)), counts) {
-		if err != nil {
-			t.Fatal(err)
+// A run without a call is taken, and is said to have no step.
+func TestBareRunsAreTold(t *testing.T) {
+	for format, text := range map[Format]string{OpenAIChat: chatOf(`{"role": "assistant", "content": "hi"}`), SWEAgent: `{"trajectory": []}`,
+		ToolBench: `{"tree": {"tree": {"children": []}}}`, Galaxy: `{"steps": {}}`} {
+		counts := new(Counts)
+		for _, err := range ImportCounted(format, "file", strings.NewReader(text), counts) {
+			if err != nil {
+				t.Fatalf("%s: %v", format, err)
+			}
 		}
-	}
-	if got := counts.String(); got != "records taken: 1 of 1; without a step, because no tool is called: 1" {
-		t.Error(got)
+		if got := counts.String(); got != "records taken: 1 of 1; without a step, because no tool is called: 1" {
+			t.Errorf("%s: %s", format, got)
+		}
 	}
 }

@@ -17,7 +17,7 @@ type Counts struct {
 	Records int
 	// Taken is the number of records that are in a case: as its steps, for spans.
 	Taken int
-	// Bare is the number of conversations among them that have no step.
+	// Bare is the number of runs among them that have no step.
 	Bare int
 	// Left counts the other records by the reason.
 	Left map[string]int

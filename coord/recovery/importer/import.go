@@ -108,13 +108,7 @@ func ImportCounted(format Format, name string, r io.Reader, counts *Counts) iter
 	s.counts = counts
 	switch format {
 	case OpenAIChat, OpenAIResponses, Anthropic, GroupChat:
-		return s.cases(func(rec record) (scenario.Case, *scenario.Error) {
-			c, wrong := conversationCase(format, name, rec)
-			if wrong == nil && len(c.Steps) == 0 {
-				counts.Bare++
-			}
-			return c, wrong
-		})
+		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return conversationCase(format, name, rec) })
 	case WfCommons:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return workflowCase(name, rec) })
 	case Attempts:

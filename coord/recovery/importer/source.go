@@ -191,6 +191,9 @@ func (s *source) cases(convert func(record) (scenario.Case, *scenario.Error)) it
 			c, wrong := convert(rec)
 			if wrong == nil {
 				s.counts.Taken++
+				if len(c.Steps) == 0 {
+					s.counts.Bare++
+				}
 			}
 			if !s.deliver(yield, rec, c, wrong) {
 				return
