@@ -9,7 +9,7 @@ import { after } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { connect, LedgerError, Unreachable } from "../src/index.js";
+import { connect, LedgerError, Run, Unreachable } from "../src/index.js";
 import { Ledger } from "../src/ledger.js";
 
 /** The top of the checkout. */
@@ -136,6 +136,17 @@ export class Live {
     const all = [];
     for (let page = await ledger.entries(0, 500); page.length; page = await ledger.entries(all.length, 500)) all.push(...page);
     return all;
+  }
+
+  /**
+   * Signals an execution of a run from a step of it, and ends when the agent knows what the signal undoes: a
+   * run may else be over before the coordinator has decided.
+   *
+   * @param {import("../src/index.js").Agent} agent @param {string} run @param {string} step of the run
+   */
+  async signal(agent, run, step) {
+    await new Run(agent, run).signal(`${this.name}#${run}/${step}`, "output.bad_arguments");
+    while (!agent.pending(run).length) await agent.changed.wait(1000);
   }
 
   /** What the agent has logged of its executions, in order. */

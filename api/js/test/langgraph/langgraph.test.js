@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Annotation, END, MemorySaver, START, StateGraph } from "@langchain/langgraph";
 import { invoke } from "../../examples/langgraph.js";
-import { Run } from "../../src/index.js";
 import { live } from "../support.js";
 
 test("a graph goes back to its checkpoint", async (t) => {
@@ -34,7 +33,7 @@ test("a graph goes back to its checkpoint", async (t) => {
       const history = [];
       for await (const one of graph.getStateHistory({ configurable: { thread_id: configurable.thread_id } })) history.push(one);
       const wrong = history.find((one) => one.next[0] === "price_of");
-      await new Run(agent, "shop").signal(`${at.name}#shop/price_of:${wrong.config.configurable.checkpoint_id}`, "output.bad_arguments");
+      await at.signal(agent, "shop", `price_of:${wrong.config.configurable.checkpoint_id}`);
       return {};
     })
     .addEdge(START, "look").addEdge("look", "price_of").addEdge("price_of", "order").addEdge("order", "check").addEdge("check", END)
