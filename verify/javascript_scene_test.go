@@ -376,10 +376,10 @@ func (s *scene) evidenceOf(which, size int) []byte {
 	return data
 }
 
-// spoil changes some bytes.
+// spoil changes some bytes. An empty file stays empty.
 func (s *scene) spoil(file []byte) []byte {
 	data := slices.Clone(file)
-	for range 1 + s.random.IntN(2) {
+	for n := 1 + s.random.IntN(2); n > 0 && len(data) > 0; n-- {
 		i := s.random.IntN(len(data))
 		switch n := min(s.random.IntN(8), len(data)-i); s.random.IntN(4) {
 		case 0:

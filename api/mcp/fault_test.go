@@ -194,7 +194,7 @@ func TestLedgerAway(t *testing.T) {
 	w := newWorld(t)
 	ledger := &away{world: w}
 	config := w.config(notesFile)
-	config.Ledger, config.Patience = ledger, 100*time.Millisecond
+	config.Ledger, config.Patience = ledger, 2*time.Second
 	l := w.begin(config, nil)
 	if _, _, failed := l.call("put", map[string]any{"name": "a", "text": "one"}); failed {
 		t.Fatal(w.told)
@@ -202,7 +202,7 @@ func TestLedgerAway(t *testing.T) {
 	ledger.gone.Store(true)
 	for _, tool := range []string{"mail", "get"} {
 		text, _, failed := l.call(tool, map[string]any{"name": "a"})
-		if !failed || !strings.Contains(text, tool+" was not called: the call cannot be logged: the ledger has not answered within 100ms") {
+		if !failed || !strings.Contains(text, tool+" was not called: the call cannot be logged: the ledger has not answered within 2s") {
 			t.Errorf("%q", text)
 		}
 	}

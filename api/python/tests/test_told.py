@@ -127,14 +127,16 @@ class Told(Live):
         self.assertEqual(asyncio.run(asyncio.wait_for(loop(), 20)), "compensated")
 
     def test_another_cancellation_stays_one(self) -> None:
-        async def loop() -> None:
+        async def loop(inside: asyncio.Event) -> None:
             async with self.agent.run("cancelled") as run:
                 async with run.step("wait"):
+                    inside.set()
                     await asyncio.sleep(60)
 
         async def main() -> None:
-            task = asyncio.create_task(loop())
-            await asyncio.sleep(0.3)
+            inside = asyncio.Event()
+            task = asyncio.create_task(loop(inside))
+            await inside.wait()
             task.cancel()
             with self.assertRaises(asyncio.CancelledError):
                 await task

@@ -365,8 +365,11 @@ func (c *crowd) check(t *testing.T) {
 		t.Fatalf("the history of %d operations is not linearizable: %s", len(c.history), verdict)
 	}
 	for _, n := range c.nodes {
-		next := c.base
-		for e, err := range c.client(n.url).Entries(t.Context(), api.ListQuery{From: c.base}) {
+		next, at := c.base, c.client(n.url)
+		if _, err := at.Entry(t.Context(), c.top.Load()-1); err != nil { // waits until the node has all
+			t.Fatalf("%s: %v", n.data, err)
+		}
+		for e, err := range at.Entries(t.Context(), api.ListQuery{From: c.base}) {
 			must(t, err)
 			if e.Index != next || c.accepted[e.Index] != e.Header.JTI {
 				t.Fatalf("%s has %s at %d, and %q was acknowledged", n.data, e.Header.JTI, e.Index, c.accepted[e.Index])
