@@ -1,13 +1,11 @@
 package bridges_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,30 +23,15 @@ func must(tb testing.TB, err error) {
 
 // machine has the profiles of two ledgers, and runs commands.
 type machine struct {
-	t   *testing.T
-	dir string
-}
-
-func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
-
-func (m *machine) command(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(m.t.Context(), program.Arl(m.t), args...)
-	cmd.Dir = m.dir
-	cmd.Env = append(os.Environ(), "ARL_HOME="+m.path("home"))
-	return cmd
+	t *testing.T
+	program.Folder
 }
 
 // arl runs a command that ends with an exit code, and returns what it prints.
 func (m *machine) arl(code int, args ...string) string {
 	m.t.Helper()
-	var said bytes.Buffer
-	cmd := m.command(args...)
-	cmd.Stderr = &said
-	out, _ := cmd.Output() // its exit code is looked at
-	if got := cmd.ProcessState.ExitCode(); got != code {
-		m.t.Fatalf("arl %s: exit code %d, want %d\n%s%s", strings.Join(args, " "), got, code, out, said.String())
-	}
-	return string(out)
+	out, _ := m.Arl(code, args...)
+	return out
 }
 
 // ledger is a running ledger with a profile of its origin's first part.
@@ -62,7 +45,7 @@ type ledger struct {
 func (m *machine) serve(name string) *ledger {
 	m.t.Helper()
 	l := &ledger{machine: m, name: name}
-	l.cmd = m.command("serve", "--output", "json", "--data", name, "--origin", name+".example/log", "--listen", "127.0.0.1:0")
+	l.cmd = m.Command("serve", "--output", "json", "--data", name, "--origin", name+".example/log", "--listen", "127.0.0.1:0")
 	l.cmd.Stderr = m.t.Output()
 	out, err := l.cmd.StdoutPipe()
 	must(m.t, err)
@@ -90,7 +73,7 @@ func (l *ledger) enrols(principal, roles string) {
 // submit registers an entry.
 func (l *ledger) submit(principal, kind, payload string) (index uint64) {
 	l.t.Helper()
-	must(l.t, os.WriteFile(l.path("payload.json"), []byte(payload), 0o600))
+	must(l.t, os.WriteFile(l.Path("payload.json"), []byte(payload), 0o600))
 	out := l.on("entry", "submit", "--kind", kind, "--key", principal+".key", "--payload", "payload.json", "--output", "json")
 	var done struct{ Index uint64 }
 	must(l.t, json.Unmarshal([]byte(strings.Split(out, "\n")[0]), &done))
@@ -173,8 +156,7 @@ const execution = `{"wid":%q,"exec":%q,"parents":[],"effect":"reversible","progr
 // bridge signals that one in theirs, which decides by its own rules, and no other execution. A
 // bridge that starts again says nothing twice, and a false reference moves nobody.
 func TestTwoLedgers(t *testing.T) {
-	m := &machine{t, t.TempDir()}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	m := &machine{t, program.NewFolder(t)}
 	ours, theirs := m.serve("ours"), m.serve("theirs")
 	ours.enrols("planner", "agent")
 	theirs.enrols("booker", "agent")
@@ -218,9 +200,9 @@ func TestTwoLedgers(t *testing.T) {
 	if state := theirs.incidents(1)["booker#book"]; state != "AUTHORIZED" {
 		t.Errorf("theirs decides %s", state)
 	}
-	evidence, err := os.ReadFile(m.path("bundles/" + strings.ReplaceAll(told[0].Evidence, ":", "-") + ".bundle"))
+	evidence, err := os.ReadFile(m.Path("bundles/" + strings.ReplaceAll(told[0].Evidence, ":", "-") + ".bundle"))
 	must(t, err)
-	must(t, os.WriteFile(m.path("shown.bundle"), evidence, 0o600))
+	must(t, os.WriteFile(m.Path("shown.bundle"), evidence, 0o600))
 	if out := m.arl(0, "verify", "shown.bundle", "--profile", pinned); !strings.Contains(out, "planner#plan") {
 		t.Errorf("the evidence shows %s", out)
 	}

@@ -2,7 +2,6 @@ package bridges_test
 
 import (
 	"fmt"
-	"net/http"
 	"os"
 	"testing"
 
@@ -10,12 +9,13 @@ import (
 	"recoveryledger/api/client/directory"
 	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/program"
 )
 
 // reader returns a client of a ledger under the root that its profile pins.
 func (l *ledger) reader(urls string) *client.Client {
 	l.t.Helper()
-	store := &trust.Store{Home: func() (string, error) { return l.path("home"), nil }}
+	store := &trust.Store{Home: func() (string, error) { return l.Path("home"), nil }}
 	profile, err := store.Select(l.profile(l.name + ".example/log"))
 	must(l.t, err)
 	c, err := client.New(urls, trust.WithCosigner(profile.Root), nil)
@@ -42,8 +42,7 @@ func place(tenant string, l *ledger, cell, urls string) string {
 // are those of an origin. A log that moves has a new place, and nobody but the principal of the
 // directory has a say.
 func TestDirectory(t *testing.T) {
-	m := &machine{t, t.TempDir()}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	m := &machine{t, program.NewFolder(t)}
 	index, one, two := m.serve("index"), m.serve("one"), m.serve("two")
 	index.enrols("placer", "agent")
 	index.enrols("stranger", "agent")
@@ -89,7 +88,7 @@ func TestDirectory(t *testing.T) {
 		if head.Size == 0 {
 			t.Errorf("%s is empty", at.Origin)
 		}
-		if _, err := os.Stat(m.path(l.name + "/keys")); err != nil {
+		if _, err := os.Stat(m.Path(l.name + "/keys")); err != nil {
 			t.Errorf("%s has no keys of its own: %v", l.name, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // evidence keeps what a node shows of itself in a file.
 func (m *machine) evidence(data string) (file string) {
 	m.t.Helper()
-	file = m.path(data + ".json")
+	file = m.Path(data + ".json")
 	must(m.t, os.WriteFile(file, []byte(m.arl("cluster", "evidence", "--data", data)), 0o600))
 	return file
 }
@@ -51,7 +51,7 @@ func TestReseedAndLeave(t *testing.T) {
 		t.Errorf("a node of three leaves: %s", said)
 	}
 	m.arl("cluster", "reseed", "--data", "a", "--head", ofC, "--without", "n2", "--reason", "its disk is gone")
-	note, err := os.ReadFile(m.path("a/cluster/reseeded.json"))
+	note, err := os.ReadFile(m.Path("a/cluster/reseeded.json"))
 	if err != nil || !strings.Contains(string(note), "its disk is gone") {
 		t.Errorf("the note is %s, %v", note, err)
 	}
@@ -90,7 +90,7 @@ func TestKeysPush(t *testing.T) {
 	receipts := []string{a.submit("before")}
 	lines := m.arl("key", "next", "--data", "a")
 	rules := m.arl("policy", "show", "--url", a.url) + lines
-	must(t, os.WriteFile(m.path("keys.yaml"), []byte(rules), 0o600))
+	must(t, os.WriteFile(m.Path("keys.yaml"), []byte(rules), 0o600))
 	a.stop()
 	a = m.serve("a")
 	a.voters(2)
@@ -114,7 +114,7 @@ func TestKeysPush(t *testing.T) {
 	receipts = append(receipts, a.submit("after"), b.submit("through-b"))
 	m.check(receipts, a, b)
 
-	must(t, os.WriteFile(m.path("b/keys/ledger-2.key"), []byte("another"), 0o600))
+	must(t, os.WriteFile(m.Path("b/keys/ledger-2.key"), []byte("another"), 0o600))
 	if said := m.refused(6, "cluster", "keys", "push", "--data", "a"); !strings.Contains(said, "another ledger-2.key") {
 		t.Errorf("a key that differs: %s", said)
 	}

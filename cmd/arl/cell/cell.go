@@ -61,6 +61,7 @@ type Serving struct {
 	logger *slog.Logger
 	fatal  func(error)
 	noted  []known
+	show   func(size uint64) (*cluster.Shown, error) // the log of the node, and the root of a size
 }
 
 // known is a node that another one knew.
@@ -335,8 +336,8 @@ func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *s
 		return nil
 	}
 	s.node.Show(url)
-	show := func(size uint64) (*cluster.Shown, error) { return shown(s.site, n, size) }
-	s.port, err = peer.New(peer.Config{Node: s.node, Site: s.site, Keys: n.KeysDir(), Copy: n.Log.Copy, Show: show, Accused: s.fatal, Logger: s.logger})
+	s.show = func(size uint64) (*cluster.Shown, error) { return shown(s.site, n, size) }
+	s.port, err = peer.New(peer.Config{Node: s.node, Site: s.site, Keys: n.KeysDir(), Copy: n.Log.Copy, Show: s.show, Accused: s.fatal, Logger: s.logger})
 	if err != nil {
 		return err
 	}
@@ -377,7 +378,7 @@ func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fai
 	var watched error
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		w := &peer.Watcher{Node: s.node, Client: s.client, Show: func(size uint64) (*cluster.Shown, error) { return shown(s.site, n, size) },
+		w := &peer.Watcher{Node: s.node, Client: s.client, Show: s.show,
 			Round: func(others []*cluster.Shown, ahead []time.Duration) {
 				s.noteMembers(ctx)
 				s.judgeFitness(ctx, n, others, ahead)
@@ -400,7 +401,7 @@ func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fai
 
 // judgeFitness has another node lead while this one should not.
 func (s *Serving) judgeFitness(ctx context.Context, n *node.Node, others []*cluster.Shown, ahead []time.Duration) {
-	own, err := shown(s.site, n, 0)
+	own, err := s.show(0)
 	if err != nil {
 		return // it ends
 	}

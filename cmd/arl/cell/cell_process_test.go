@@ -30,48 +30,27 @@ func must(tb testing.TB, err error) {
 
 // machine has the data directories of some nodes, and runs commands.
 type machine struct {
-	t   *testing.T
-	dir string
+	t *testing.T
+	program.Folder
 }
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	m := &machine{t, t.TempDir()}
-	t.Cleanup(http.DefaultClient.CloseIdleConnections)
-	return m
-}
-
-func (m *machine) path(name string) string { return filepath.Join(m.dir, name) }
-
-func (m *machine) command(args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(m.t.Context(), program.Arl(m.t), args...)
-	cmd.Dir = m.dir
-	cmd.Env = append(os.Environ(), "ARL_HOME="+m.path("home"))
-	return cmd
+	return &machine{t, program.NewFolder(t)}
 }
 
 // arl runs a command that succeeds, and returns what it prints.
 func (m *machine) arl(args ...string) string {
 	m.t.Helper()
-	var said bytes.Buffer
-	cmd := m.command(args...)
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		m.t.Fatalf("arl %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
-	}
-	return string(out)
+	out, _ := m.Arl(0, args...)
+	return out
 }
 
 // refused runs a command that fails with an exit code, and returns what it says.
 func (m *machine) refused(code int, args ...string) string {
 	m.t.Helper()
-	cmd := m.command(args...)
-	out, _ := cmd.CombinedOutput() // its exit code is looked at
-	if got := cmd.ProcessState.ExitCode(); got != code {
-		m.t.Fatalf("arl %s: exit code %d, want %d\n%s", strings.Join(args, " "), got, code, out)
-	}
-	return string(out)
+	out, said := m.Arl(code, args...)
+	return out + said
 }
 
 // node is a running node.
@@ -105,7 +84,7 @@ func (l *lines) String() string {
 func (m *machine) serve(data string, args ...string) *node {
 	m.t.Helper()
 	args = append([]string{"serve", "--output", "json", "--data", data, "--listen", "127.0.0.1:0", "--cluster"}, args...)
-	n := &node{m: m, data: data, cmd: m.command(args...), said: &lines{}}
+	n := &node{m: m, data: data, cmd: m.Command(args...), said: &lines{}}
 	n.cmd.Stderr = n.said
 	out, err := n.cmd.StdoutPipe()
 	must(m.t, err)
@@ -177,7 +156,7 @@ func (n *node) until(what string, wanted func(all map[string]member, leader stri
 	for began := time.Now(); time.Since(began) < time.Minute; {
 		all := map[string]member{}
 		leader := ""
-		out, _ = n.m.command("cluster", "status", "--data", n.data, "--output", "json").Output() // it is asked again
+		out, _ = n.m.Command("cluster", "status", "--data", n.data, "--output", "json").Output() // it is asked again
 		for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
 			var one member
 			if decoder.Decode(&one) != nil {
@@ -212,10 +191,10 @@ func (n *node) voters(count int) (leader string) {
 // submit registers an entry through a node, as an agent does, and keeps its receipt.
 func (n *node) submit(exec string) (receipt string) {
 	n.m.t.Helper()
-	receipt = n.m.path(exec + ".receipt")
-	payload := n.m.path(exec + ".json")
+	receipt = n.m.Path(exec + ".receipt")
+	payload := n.m.Path(exec + ".json")
 	must(n.m.t, os.WriteFile(payload, fmt.Appendf(nil, `{"wid":"w","exec":%q,"parents":[],"effect":"none","progress":"confirmed"}`, exec), 0o600))
-	n.m.arl("entry", "submit", "--url", n.url, "--kind", "execution", "--principal", "my-agent", "--key", n.m.path("agent.key"), "--payload", payload, "--out", receipt)
+	n.m.arl("entry", "submit", "--url", n.url, "--kind", "execution", "--principal", "my-agent", "--key", n.m.Path("agent.key"), "--payload", payload, "--out", receipt)
 	return receipt
 }
 
@@ -314,7 +293,7 @@ func TestOneThreeOne(t *testing.T) {
 func TestStart(t *testing.T) {
 	m := newMachine(t)
 	for round := range 2 {
-		cmd := m.command("cluster", "start", "--dir", "laptop", "--port", "0")
+		cmd := m.Command("cluster", "start", "--dir", "laptop", "--port", "0")
 		out, err := cmd.StdoutPipe()
 		must(t, err)
 		said := &lines{}
@@ -326,7 +305,7 @@ func TestStart(t *testing.T) {
 			n, err := out.Read(buf)
 			text.Write(buf[:n])
 			if err != nil {
-				logs, _ := filepath.Glob(m.path("laptop/*.log"))
+				logs, _ := filepath.Glob(m.Path("laptop/*.log"))
 				for _, name := range logs {
 					content, _ := os.ReadFile(name)
 					t.Logf("%s: %s", name, content)
@@ -342,7 +321,7 @@ func TestStart(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"n1", "n2", "n3"} {
-		said, err := os.ReadFile(m.path("laptop/" + name + ".log"))
+		said, err := os.ReadFile(m.Path("laptop/" + name + ".log"))
 		must(t, err)
 		if strings.Contains(string(said), "ID mismatch") {
 			t.Errorf("%s knows a member that was refused:\n%s", name, said)

@@ -292,10 +292,10 @@ func newCrowd(t *testing.T) *crowd {
 	a.voters(3)
 	m.arl("key", "generate", "--out", "agent.key")
 	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", c.urls(1))
-	profile, err := (&trust.Store{Home: func() (string, error) { return m.path("home"), nil }}).Select("")
+	profile, err := (&trust.Store{Home: func() (string, error) { return m.Path("home"), nil }}).Select("")
 	must(t, err)
 	c.root = trust.WithCosigner(profile.Root)
-	c.signer, err = keys.Load(m.path("agent.key"), nil)
+	c.signer, err = keys.Load(m.Path("agent.key"), nil)
 	must(t, err)
 	_, body := a.get(api.PathLog)
 	var log struct{ Size uint64 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 
-	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -45,48 +44,37 @@ func (n *Node) Receipts(ctx context.Context, index entry.Index, value string) it
 
 // Execution implements [record.Ledger].
 func (n *Node) Execution(_ context.Context, ref entry.Ref) (*entry.Execution, error) {
-	var at uint64
-	known := false
-	n.Replica.Read(func(s *coord.State) {
-		var x coord.ExecutionView
-		x, known = s.Execution(ref, 0)
-		at = x.Index
+	return newest[*entry.Execution](n, ref, func(s *coord.State) (uint64, bool) {
+		x, known := s.Execution(ref, 0)
+		return x.Index, known
 	})
-	if !known {
-		return nil, nil
-	}
-	e, err := n.Log.Entry(at)
-	if err != nil {
-		return nil, err
-	}
-	x, ok := e.Body.(*entry.Execution)
-	if !ok {
-		return nil, fmt.Errorf("node: entry %d is no execution %s", at, ref)
-	}
-	return x, nil
 }
 
 // Task implements [enact.Log].
 func (n *Node) Task(_ context.Context, ref entry.Ref) (*entry.Task, error) {
+	return newest[*entry.Task](n, ref, func(s *coord.State) (uint64, bool) {
+		t, known := s.Task(ref)
+		return t.Changed, known
+	})
+}
+
+// newest returns the entry that the state names for a reference; nil: the state knows none.
+func newest[T entry.Body](n *Node, ref entry.Ref, in func(*coord.State) (uint64, bool)) (body T, err error) {
 	var at uint64
 	known := false
-	n.Replica.Read(func(s *coord.State) {
-		var t api.Task
-		t, known = s.Task(ref)
-		at = t.Changed
-	})
+	n.Replica.Read(func(s *coord.State) { at, known = in(s) })
 	if !known {
-		return nil, nil
+		return body, nil
 	}
 	e, err := n.Log.Entry(at)
 	if err != nil {
-		return nil, err
+		return body, err
 	}
-	t, ok := e.Body.(*entry.Task)
+	body, ok := e.Body.(T)
 	if !ok {
-		return nil, fmt.Errorf("node: entry %d is not about task %s", at, ref)
+		return body, fmt.Errorf("node: entry %d is not about %s", at, ref)
 	}
-	return t, nil
+	return body, nil
 }
 
 // Consistency implements [record.Ledger].

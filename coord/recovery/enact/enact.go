@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -51,22 +52,18 @@ func (e *Engine) Case(ctx context.Context, a *entry.Attempt, c *entry.AttemptCas
 	if c.Status != entry.StatusEscalated || a.Arm == entry.ArmShadow {
 		return false, "", nil
 	}
-	for i := len(c.Rungs) - 1; i >= 0 && c.Rungs[i].Result == string(recovery.ResultDecided); i-- {
-		of := decision{a, c, &c.Rungs[i], stepOf(a, c, c.Rungs[i].Step)}
-		var lacks string
-		switch recovery.Strategy(of.rung.Strategy) {
-		case recovery.Rollback, recovery.Quarantine:
-			lacks, err = e.signal(ctx, &of)
-		case recovery.Abort:
-			lacks, err = e.cancel(ctx, &of)
-		default:
-			continue
+	for rung := range enacted(c) {
+		of := decision{a, c, rung, stepOf(a, c, rung.Step)}
+		act := e.signal
+		if recovery.Strategy(rung.Strategy) == recovery.Abort {
+			act = e.cancel
 		}
+		lacks, err := act(ctx, &of)
 		if err != nil {
 			return false, "", err
 		}
 		if done = true; lacks != "" {
-			why = of.rung.Strategy + " not carried out: " + lacks
+			why = rung.Strategy + " not carried out: " + lacks
 		}
 	}
 	return done && why == "", why, nil
@@ -74,14 +71,25 @@ func (e *Engine) Case(ctx context.Context, a *entry.Attempt, c *entry.AttemptCas
 
 // Wants reports whether a case that escalated ends with a decision that an entry stands for.
 func Wants(c *entry.AttemptCase) bool {
-	for i := len(c.Rungs) - 1; i >= 0 && c.Rungs[i].Result == string(recovery.ResultDecided); i-- {
-		switch recovery.Strategy(c.Rungs[i].Strategy) {
-		case recovery.Rollback, recovery.Quarantine, recovery.Abort:
-			return true
-		default:
-		}
+	for range enacted(c) {
+		return true
 	}
 	return false
+}
+
+// enacted yields the decisions at the end of a case that entries stand for, the last one first.
+func enacted(c *entry.AttemptCase) iter.Seq[*entry.Rung] {
+	return func(yield func(*entry.Rung) bool) {
+		for i := len(c.Rungs) - 1; i >= 0 && c.Rungs[i].Result == string(recovery.ResultDecided); i-- {
+			switch recovery.Strategy(c.Rungs[i].Strategy) {
+			case recovery.Rollback, recovery.Quarantine, recovery.Abort:
+				if !yield(&c.Rungs[i]) {
+					return
+				}
+			default:
+			}
+		}
+	}
 }
 
 // decision is a rung at the end of a case, with its step.
