@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ type trio struct {
 	*site
 	leader *cluster.Node
 	term   agreement.Term
-	ask    func(other string, size uint64) (*cluster.Shown, error)
+	ask    atomic.Pointer[func(other string, size uint64) (*cluster.Shown, error)] // which a leader calls at any time
 	others []string
 }
 
@@ -42,7 +43,10 @@ func newTrio(t *testing.T) *trio {
 		config.Ask = func(_ context.Context, c cluster.Contact, size uint64) (*cluster.Shown, error) {
 			for other, address := range s.members {
 				if address == c.Etcd {
-					return s.ask(other, size)
+					if ask := s.ask.Load(); ask != nil {
+						return (*ask)(other, size)
+					}
+					return nil, errors.New("no answer yet")
 				}
 			}
 			return nil, errors.New("nobody")
@@ -97,7 +101,7 @@ func TestFirstBatch(t *testing.T) {
 		"one has another root":        {same, other, "x has root"},
 		"the only answer differs":     {nil, other, "x has root"},
 	} {
-		s.ask = func(name string, size uint64) (*cluster.Shown, error) {
+		answer := func(name string, size uint64) (*cluster.Shown, error) {
 			shown := test.second
 			if name == s.others[0] {
 				shown = test.first
@@ -107,6 +111,7 @@ func TestFirstBatch(t *testing.T) {
 			}
 			return shown, nil
 		}
+		s.ask.Store(&answer)
 		s.leader.ForgetCompared()
 		settled := make(chan error, 1)
 		go func() { settled <- s.leader.Propose(t.Context(), s.term, 1, offer(1, head(3, 7))) }()

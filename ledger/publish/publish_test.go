@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -203,11 +206,24 @@ func TestKilledPublisher(t *testing.T) {
 		for name, value := range p.env {
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
+		// The store may still serve puts of the killed process before. Its key tells them apart.
+		key := fmt.Sprintf("killed-at-%d", at)
+		cmd.Env = append(cmd.Env, "AWS_ACCESS_KEY_ID="+key)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		started := make(chan struct{})
-		p.puts.Store(0)
-		p.on(func(n int64, _ http.ResponseWriter, _ *http.Request) bool {
+		var own atomic.Int64
+		p.on(func(_ int64, _ http.ResponseWriter, r *http.Request) bool {
+			if !strings.Contains(r.Header.Get("Authorization"), key+"/") {
+				return false
+			}
+			// All of the body is here before the kill: the store has the put whole, or not at all.
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return true // of a put that was under way at the kill
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			n := own.Add(1)
 			if n == at {
 				<-started
 				_ = cmd.Process.Kill() // it may have ended
