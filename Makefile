@@ -29,6 +29,9 @@ AXE := testdata/browser/node_modules/.package-lock.json
 EXPORTERS := testdata/exporters/node_modules/.package-lock.json
 MCP := testdata/mcp/node_modules/.package-lock.json
 
+# In .ci/run make test has run: js, mcp and python leave out the tests that make test has.
+TESTED ?=
+
 # Runs go test with its arguments; ends with a line of counts.
 TEST := go run ./.ci/testsummary
 
@@ -41,6 +44,8 @@ CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# Without cgo, as make release: both then compile a package once.
+build: export CGO_ENABLED := 0
 build: ## bin/arl, with the version in it
 	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
 
@@ -67,13 +72,14 @@ test race: export GOMEMLIMIT ?= 2GiB
 test: ## every test with its default budget; ends with a summary
 	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 15m $(TESTFLAGS) ./... ./.ci/testsummary
 
+# Without go vet: make lint has its analyzers, and so has make test.
 race: ## tests with their small budgets under the race detector
-	@CGO_ENABLED=1 $(TEST) -race -short -p 2 -timeout 45m $(TESTFLAGS) ./... ./.ci/testsummary
+	@CGO_ENABLED=1 $(TEST) -race -short -vet=off -p 2 -timeout 45m $(TESTFLAGS) ./... ./.ci/testsummary
 
+# golangci-lint has every analyzer of go vet, which would take as long again.
 lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go') </dev/null) && { test -z "$$unformatted" || \
 		{ printf 'not formatted; run gofmt -w on\n%s\n' "$$unformatted"; exit 1; }; }
-	go vet ./... ./.ci/testsummary
 	$(GOLANGCI) run ./... ./.ci/testsummary
 	go test -run '^TestArchitecture' ./cmd/arl
 
@@ -109,18 +115,18 @@ interop: ## checkers written by others, on a live log and on an export; DuckDB o
 
 js: build ## verify/js and api/js: types (the console's script, too), size, vectors in Node and in Deno, tests, tarball (needs node and npm)
 	cd verify/js && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && npm run --silent types && \
-		node_modules/.bin/tsc -p ../../api/console && node_modules/.bin/tsc -p ../../api/js && npm test --silent
+		node_modules/.bin/tsc -p ../../api/console && node_modules/.bin/tsc -p ../../api/js
+	test -n "$(TESTED)" || { (cd verify/js && npm test --silent) && cd api/js && ARL=$(CURDIR)/bin/arl npm test --silent; }
 	cd verify/js && node_modules/.bin/deno run --quiet --allow-read test/runtime.js
 	cd verify/js && node_modules/.bin/esbuild src/index.js --bundle --minify --format=esm | \
 		awk '{ n += length($$0) + 1 } END { print n " bytes minified"; exit n > 95000 }'
-	cd api/js && ARL=$(CURDIR)/bin/arl npm test --silent
 	cd api/js/test/langgraph && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && ARL=$(CURDIR)/bin/arl node --test langgraph.test.js
 	rm -rf bin/js && mkdir -p bin/js/recoveryledger && cp -RL api/js/package.json api/js/README.md api/js/src LICENSE bin/js/recoveryledger && cd bin/js && npm pack --silent ./recoveryledger && \
 		tar -xzf recoveryledger-*.tgz && node --input-type=module -e 'import "./package/src/index.js"; import "./package/src/verify/index.js"'
 
 mcp: ## MCP servers from npm, and a run at each that is rolled back (needs node and npm)
 	@command -v npm >/dev/null || { echo "skipped: npm is missing: no MCP server of others is tried" >&2; test -z "$$CI"; exit; }; \
-	$(MAKE) --silent --no-print-directory $(MCP) && go test -count=1 -run 'Server$$' ./api/mcp
+	$(MAKE) --silent --no-print-directory $(MCP) && { test -n "$(TESTED)" || go test -count=1 -run 'Server$$' ./api/mcp; }
 
 exporters: build ## agents under instrumentations from npm, whose traces are imported (needs node and npm)
 	@command -v npm >/dev/null || { echo "skipped: npm is missing: no exporter of others is tried" >&2; test -z "$$CI"; exit; }; \
@@ -155,7 +161,7 @@ $(AXE): testdata/browser/package.json testdata/browser/package-lock.json
 # is built where python3 has setuptools and wheel.
 python: build ## api/python: tests, types, wheel (needs python3 with cryptography)
 	@cd api/python && python=$$(for p in $$PYTHON python3 /usr/bin/python3; do $$p -c 'import cryptography' 2>/dev/null && echo $$p && break; done) && \
-		ARL=$(CURDIR)/bin/arl $$python -W error -m unittest discover -t . -s tests && \
+		{ test -n "$(TESTED)" || ARL=$(CURDIR)/bin/arl $$python -W error -m unittest discover -t . -s tests; } && \
 		if npm ping >/dev/null 2>&1; then npm exec --yes --package=pyright@1.1.414 -- pyright --pythonpath "$$(command -v $$python)"; \
 			else echo 'skipped: pyright, as npm is missing or its registry does not answer'; fi && \
 		if $$python -c 'import setuptools, wheel' 2>/dev/null; then \

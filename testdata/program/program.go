@@ -48,10 +48,11 @@ func Main(m *testing.M) int {
 // Build puts arl into a folder that it makes. With a version it is another program of the same
 // tree, which says that version.
 func Build(dir, version string) (err error) {
-	shared, args := filepath.Join(Root(), "bin", "test"), []string{"build", "-o", "arl"}
+	shared, flags := filepath.Join(Root(), "bin", "test"), "-s -w" // without symbols it is linked sooner
 	if version != "" {
-		shared, args = shared+"-"+version, append(args, "-ldflags", "-X main.version="+version)
+		shared, flags = shared+"-"+version, flags+" -X main.version="+version
 	}
+	args := []string{"build", "-ldflags", flags, "-o", "arl"}
 	if raced {
 		shared, args = shared+"-race", append(args, "-race")
 	}
