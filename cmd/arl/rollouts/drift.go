@@ -107,10 +107,10 @@ func (c *commands) printDrift(r *drift.Result) error {
 	if c.JSON() {
 		return c.PrintJSON(r)
 	}
-	l := c.NewList("TEST", "WAS", "IS", "CHANCE", "DRIFTED")
+	l := c.NewList("TEST", "WAS", "IS", "CHANCE", "LIMIT", "DRIFTED")
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		was, is, chance, drifted := figure.Exact("share_ppm", f.Was), figure.Exact("share_ppm", f.Is), "–", "no"
+		was, is, chance, limit, drifted := figure.Exact("share_ppm", f.Was), figure.Exact("share_ppm", f.Is), "–", "–", "no"
 		switch f.Test {
 		case "cost":
 			was, is = figure.Exact("cost_micro_usd", f.Was), figure.Exact("cost_micro_usd", f.Is)
@@ -118,12 +118,12 @@ func (c *commands) printDrift(r *drift.Result) error {
 			was, is = "–", "–"
 		}
 		if f.PPPM != nil {
-			chance = figure.Exact("p_ppm", *f.PPPM)
+			chance, limit = figure.Exact("p_ppm", *f.PPPM), figure.Exact("p_ppm", *f.LimitPPM)
 		}
 		if f.Drifted {
 			drifted = "yes"
 		}
-		if err := l.Add(f, strings.TrimSpace(f.Test+" "+f.Class), was, is, chance, drifted); err != nil {
+		if err := l.Add(f, strings.TrimSpace(f.Test+" "+f.Class), was, is, chance, limit, drifted); err != nil {
 			return err
 		}
 	}

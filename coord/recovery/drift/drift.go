@@ -2,10 +2,12 @@
 // and codes are as frequent, and whether as many cases recover, cost as much, and are as sure as
 // they are right.
 //
-// Counts are compared by G-tests, likelihood-ratio tests of homogeneity (Sokal and Rohlf, Biometry,
-// 1981) with the correction of Williams (Biometrika 63, 1976). The tests of one comparison together
-// find a drift where there is none with a probability of at most [AlarmPPM] (Bonferroni). A package
-// that only reports may compute in floating point.
+// The cases of a class are compared by Fisher's exact test. Most of the probability of a false
+// alarm goes to common classes that grew, divided so that most of those that doubled are found. The
+// mix of all codes and the recovery rate are compared by G-tests, likelihood-ratio tests of
+// homogeneity (Sokal and Rohlf, Biometry, 1981) with the correction of Williams (Biometrika 63,
+// 1976). The tests of one comparison together find a drift where there is none with a probability
+// of at most [AlarmPPM] (Bonferroni). A package that only reports may compute in floating point.
 package drift
 
 import (
@@ -32,18 +34,33 @@ const (
 	// calibration error may rise. Reports have no spread of costs, so these are no tests.
 	costRisePPM    = 250_000
 	calibrationPPM = 100_000
-	families       = 3 // of tests: classes, codes, recovery
+	// commonPPM is the share of all cases, of report and window, from which on a class is common. A
+	// doubling of rarer classes does not show within some hundred cases.
+	commonPPM = 40_000
+)
+
+// Shares of [AlarmPPM]. Each of the rarer classes has an equal part of rarePPM for its growth, and
+// each of all classes of shrunkPPM.
+const (
+	grewPPM     = 9_000 // common classes
+	rarePPM     = 250
+	shrunkPPM   = 250
+	codesPPM    = 250
+	recoveryPPM = 250
 )
 
 // Finding is a comparison.
 type Finding struct {
-	Test    string `json:"test"`           // class, codes, recovery, cost or calibration
-	Class   string `json:"class,omitzero"` // of the test class
-	Was     int64  `json:"was"`            // share of cases in parts per million; micro-USD a case; or calibration error
-	Is      int64  `json:"is"`             // the same in the window
-	GMilli  int64  `json:"g_milli"`        // thousandths of the statistic G; 0 of no test
-	PPPM    *int64 `json:"p_ppm,omitzero"` // probability of such a difference by chance, in parts per million; absent: no test
-	Drifted bool   `json:"drifted"`
+	Test   string `json:"test"`           // class, codes, recovery, cost or calibration
+	Class  string `json:"class,omitzero"` // of the test class
+	Was    int64  `json:"was"`            // share of cases in parts per million; micro-USD a case; or calibration error
+	Is     int64  `json:"is"`             // the same in the window
+	GMilli int64  `json:"g_milli"`        // thousandths of the statistic G; 0 of no test
+	PPPM   *int64 `json:"p_ppm,omitzero"` // probability of such a difference by chance, in parts per million; absent: no test
+	// LimitPPM is the probability below which a difference is no chance, in parts per million;
+	// absent: no test. The probabilities of a class are those of a change in the direction seen.
+	LimitPPM *int64 `json:"limit_ppm,omitzero"`
+	Drifted  bool   `json:"drifted"`
 }
 
 // Result is what a comparison found.
@@ -62,14 +79,9 @@ func Compare(before, window *engine.Report) Result {
 		return r
 	}
 	classes, codes := counts(before, window, false), counts(before, window, true)
-	alpha := float64(AlarmPPM) / million / families
-	for _, c := range classes {
-		f := tested("class", [][2]int64{c.n, {r.Before - c.n[0], r.Window - c.n[1]}}, alpha/float64(len(classes)))
-		f.Class, f.Was, f.Is = c.name, c.n[0]*million/r.Before, c.n[1]*million/r.Window
-		r.Findings = append(r.Findings, f)
-	}
-	r.Findings = append(r.Findings, tested("codes", gathered(codes, r.Before, r.Window), alpha))
-	f := tested("recovery", [][2]int64{{before.AutoRecovered, window.AutoRecovered}, {before.Escalated, window.Escalated}}, alpha)
+	r.classes(classes)
+	r.Findings = append(r.Findings, tested("codes", gathered(codes, r.Before, r.Window), codesPPM))
+	f := tested("recovery", [][2]int64{{before.AutoRecovered, window.AutoRecovered}, {before.Escalated, window.Escalated}}, recoveryPPM)
 	f.Was, f.Is = before.RecoveryRatePPM, window.RecoveryRatePPM
 	r.Findings = append(r.Findings, f)
 	if was, is := before.Spent.CostPerCaseMicroUSD, window.Spent.CostPerCaseMicroUSD; was != nil && is != nil {
@@ -82,6 +94,43 @@ func Compare(before, window *engine.Report) Result {
 	r.Drifted = slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Drifted })
 	return r
 }
+
+// classes adds a finding for each class.
+func (r *Result) classes(classes []count) {
+	splits, rare := make([]*split, len(classes)), 0
+	var common []*split
+	for i, c := range classes {
+		n := c.n[0] + c.n[1]
+		splits[i] = splitOf(n, r.Before, r.Window)
+		if isCommon(n, r) {
+			common = append(common, splits[i])
+		} else {
+			rare++
+		}
+	}
+	shared := limits(common, float64(grewPPM)/million)
+	for i, c := range classes {
+		rows := [][2]int64{c.n, {r.Before - c.n[0], r.Window - c.n[1]}}
+		g, _ := statistic(rows)
+		chance, limit := splits[i].down[c.n[1]-splits[i].least], float64(shrunkPPM)/million/float64(len(classes))
+		grew := c.n[1]*r.Before > c.n[0]*r.Window
+		if grew {
+			chance, limit = splits[i].chance(c.n[1]), float64(rarePPM)/million/float64(max(rare, 1))
+		}
+		if isCommon(c.n[0]+c.n[1], r) {
+			if grew {
+				limit = shared[0]
+			}
+			shared = shared[1:]
+		}
+		f := finding("class", g, chance, limit)
+		f.Class, f.Was, f.Is = c.name, c.n[0]*million/r.Before, c.n[1]*million/r.Window
+		r.Findings = append(r.Findings, f)
+	}
+}
+
+// isCommon reports whether a class with so many cases is common.
+func isCommon(n int64, r *Result) bool { return n*million >= commonPPM*(r.Before+r.Window) }
 
 // count is how many cases of a name there were in the report, and in the window.
 type count struct {
@@ -123,10 +172,14 @@ func gathered(codes []count, before, window int64) (rows [][2]int64) {
 	return rows
 }
 
-func tested(name string, rows [][2]int64, alpha float64) Finding {
+func tested(name string, rows [][2]int64, alphaPPM float64) Finding {
 	g, df := statistic(rows)
-	p := tail(g, df)
-	return Finding{Test: name, GMilli: int64(math.Round(g * 1000)), PPPM: new(int64(math.Round(p * million))), Drifted: p < alpha}
+	return finding(name, g, tail(g, df), alphaPPM/million)
+}
+
+func finding(name string, g, chance, limit float64) Finding {
+	ppm := func(p float64) *int64 { return new(int64(math.Round(p * million))) }
+	return Finding{Test: name, GMilli: int64(math.Round(g * 1000)), PPPM: ppm(chance), LimitPPM: ppm(limit), Drifted: chance <= limit}
 }
 
 // statistic returns G of a table of counts, corrected, and its degrees of freedom.
