@@ -221,17 +221,28 @@ func loadMemory(dir string, duration time.Duration) error {
 	if err != nil {
 		return err
 	}
-	status, err := os.ReadFile("/proc/self/status")
+	mib, err := peakMemory("/proc/self/status")
 	if err != nil {
 		return err
+	}
+	fmt.Println(mib)
+	return t.stop()
+}
+
+// peakMemory returns the largest resident memory that a process had, in MiB, as the status that the
+// system shows of the process says.
+func peakMemory(path string) (float64, error) {
+	status, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
 	}
 	for line := range strings.Lines(string(status)) {
 		var kib float64
 		if n, _ := fmt.Sscanf(line, "VmHWM: %f kB", &kib); n == 1 {
-			fmt.Println(kib / 1024)
+			return kib / 1024, nil
 		}
 	}
-	return t.stop()
+	return 0, fmt.Errorf("%s has no VmHWM", path)
 }
 
 // openMillion measures how long a ledger of a million entries takes to open, with

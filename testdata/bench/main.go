@@ -32,6 +32,9 @@ type bench struct {
 	rounds int
 	out    *tabwriter.Writer
 	missed int
+
+	entries int // of the log that an empty node catches up with
+	faults  int // kills and pauses of nodes
 }
 
 // row is a measured case and what it should reach.
@@ -70,6 +73,10 @@ func cases() []struct {
 		{"proof-10m", proofTenMillion},
 		{"decide", decideOverHTTP},
 		{"mcp", proxyCalls},
+		{"cluster-rate", clusterRate},
+		{"cluster-join", clusterJoin},
+		{"cluster-failover", clusterFailover},
+		{"publish", publishing},
 		{"recover-1m", recoverBatch},
 		{"recover-ledger", recoverLedger},
 		{"recover-one", recoverOne},
@@ -81,11 +88,20 @@ func main() {
 	dir := flag.String("dir", "", "scratch directory on the disk to measure; default: a new temporary one")
 	duration := flag.Duration("time", 4*time.Second, "time of each run")
 	rounds := flag.Int("rounds", 3, "runs of each side, in turn; medians count")
+	entries := flag.Int("entries", 1_000_000, "entries of the log that an empty node of a cluster catches up with")
+	faults := flag.Int("faults", 40, "kills and pauses of nodes of a cluster")
 	only := flag.String("only", "", "regular expression of the cases to run")
 	profile := flag.String("cpuprofile", "", "file to write a processor profile of the whole run to")
 	growTo := flag.Int("grow", 0, "instead of the cases, fill a ledger to this size and measure at every power of ten")
 	load := flag.String("load", "", "internal: put load on a ledger in this directory and print its memory")
+	node := flag.String("node", "", "internal: be the node of this directory, and do what stdin says")
 	flag.Parse()
+	if *node != "" {
+		if err := runNode(*node); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	if *load != "" {
 		if err := loadMemory(*load, *duration); err != nil {
 			log.Fatal(err)
@@ -101,23 +117,23 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	err := run(*dir, *duration, *rounds, *only, *growTo)
+	err := run(&bench{dir: *dir, time: *duration, rounds: *rounds, entries: *entries, faults: *faults}, *only, *growTo)
 	pprof.StopCPUProfile()
 	if err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(dir string, duration time.Duration, rounds int, only string, growTo int) error {
+func run(b *bench, only string, growTo int) error {
 	wanted, err := regexp.Compile(only)
 	if err != nil {
 		return err
 	}
-	if dir, err = os.MkdirTemp(dir, "ledger-bench-"); err != nil {
+	if b.dir, err = os.MkdirTemp(b.dir, "ledger-bench-"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	b := &bench{dir: dir, time: duration, rounds: rounds, out: tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)}
+	defer os.RemoveAll(b.dir)
+	b.out = tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	if err := b.describe(); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ import (
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -90,6 +91,8 @@ type settings struct {
 	snapshotEvery uint64        // distance between snapshots; 0: as shipped
 	rebuild       bool          // no snapshot counts
 	keyTakes      time.Duration // time of a signature by the ledger's key beyond its own
+
+	member *agreement.Member // what makes the ledger a node of a cluster; nil: it is none
 }
 
 // unread is a fold of another version, which does not know the form of the
@@ -109,7 +112,7 @@ func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderT
 	if with.keyTakes > 0 {
 		signer = slowSigner{signer, with.keyTakes}
 	}
-	l, err := ledger.Open(filepath.Join(dir, "db"), &ledger.Config{
+	config := &ledger.Config{
 		Origin: origin, Keys: []ledger.Key{{Signer: signer, Verifier: ledgerKeys.Verifier, Cosigner: ledgerKeys.Cosigner}},
 		NewFold: func() ledger.Fold {
 			if with.rebuild {
@@ -128,7 +131,11 @@ func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderT
 		MaxStep:       replica.MaxStep,
 		SnapshotEvery: with.snapshotEvery,
 		Fatal:         func(err error) { log.Fatal(err) },
-	})
+	}
+	if with.member != nil {
+		config.Cluster = &ledger.Cluster{Member: *with.member, Revert: func() ledger.Fold { return replica.Revert() }}
+	}
+	l, err := ledger.Open(filepath.Join(dir, "db"), config)
 	return &ledgerUnderTest{Log: l, replica: replica, keys: ledgerKeys}, err
 }
 

@@ -35,14 +35,23 @@ type program struct {
 	origin      string   // of the cases, in words
 }
 
-// buildProgram builds arl and takes the cases that are repeated.
-func buildProgram(ctx context.Context, dir string) (*program, error) {
-	p := &program{binary: filepath.Join(dir, "arl"), dir: dir, origin: "real runs"}
-	build := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-trimpath", "-o", p.binary, "./cmd/arl")
+// buildBinary builds arl in dir.
+func buildBinary(ctx context.Context, dir string) (*program, error) {
+	p := &program{binary: filepath.Join(dir, "arl"), dir: dir}
+	build := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-trimpath", "-ldflags", "-s -w", "-o", p.binary, "./cmd/arl")
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, out)
 	}
-	var err error
+	return p, nil
+}
+
+// buildProgram builds arl and takes the cases that are repeated.
+func buildProgram(ctx context.Context, dir string) (*program, error) {
+	p, err := buildBinary(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	p.origin = "real runs"
 	var scenario []byte
 	if _, missing := os.Stat(realRuns); errors.Is(missing, fs.ErrNotExist) {
 		p.origin = "the project's own failures"

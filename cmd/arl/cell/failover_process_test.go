@@ -13,6 +13,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -308,9 +309,14 @@ func newCrowd(t *testing.T) *crowd {
 // TestFailoverChaos kills the leader and lets it hang, and followers, while clients submit, read
 // and follow. Clients have the URLs of all nodes. Nothing acknowledged is lost, no two have one
 // index, what clients saw is linearizable, streams go on at another node without a gap, and every
-// node has the same log afterwards.
+// node has the same log afterwards. FAULTS says how many faults there are, for make bench.
 func TestFailoverChaos(t *testing.T) {
 	faults := budget.Budget{Short: 1, Usual: 2, Chaos: 200}.Now()
+	if text, given := os.LookupEnv("FAULTS"); given {
+		var err error
+		faults, err = strconv.Atoi(text)
+		must(t, err)
+	}
 	c := newCrowd(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
