@@ -31,6 +31,7 @@ import (
 var elsewhere = map[string][2]string{
 	"arl_snapshots_damaged_total":        {"../../cmd/arl/damage_process_test.go", `"arl_snapshots_damaged_total 1"`},
 	invariantSeries(metrics.Forked):      {"../../cmd/arl/fork_process_test.go", "m.shows(`arl_invariant_violations_total{invariant=\"forked\"} 1`)"},
+	invariantSeries(metrics.Diverged):    {"../../cmd/arl/cell/fault_process_test.go", "`arl_invariant_violations_total{invariant=\"diverged\"} 1`"},
 	invariantSeries(metrics.Lost):        {"../../cmd/arl/damage_process_test.go", `m.unreadable(middle.Index, "lost")`},
 	invariantSeries(metrics.CorruptRead): {"../../cmd/arl/damage_process_test.go", `m.unreadable(middle.Index, "corrupt_read")`},
 	"arl_checked_timestamp_seconds":      {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_timestamp_seconds{check="audit"}' !0`},
@@ -105,7 +106,7 @@ func TestEveryMetricIsProvoked(t *testing.T) {
 	for _, m := range metrics.Catalogue() {
 		want = append(want, m.Name)
 	}
-	for _, i := range []metrics.Invariant{metrics.Lost, metrics.Forked, metrics.Forged, metrics.Equivocated, metrics.ExecutedTwice, metrics.BeyondLimits, metrics.ForbiddenRecovery} {
+	for _, i := range []metrics.Invariant{metrics.Lost, metrics.Forked, metrics.Diverged, metrics.Forged, metrics.Equivocated, metrics.ExecutedTwice, metrics.BeyondLimits, metrics.ForbiddenRecovery} {
 		want = append(want, invariantSeries(i))
 	}
 	for _, name := range want {

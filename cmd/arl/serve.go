@@ -122,6 +122,8 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	e.alive.Opening()
 	counts := metrics.New()
 	o.cell.Agreed = counts.Agreed
+	cutoff := node.NewCutoff(e.listener)
+	e.listener, e.alive.Diverged = cutoff, func(err error) { o.cell.Abandon(); cutoff.Diverge(ctx, counts, e.tls, err) }
 	defer func() { err = errors.Join(err, o.cell.Close()) }()
 	if err := o.cell.Begin(ctx, o.data, logger); err != nil {
 		return errors.Join(err, e.listener.Close())

@@ -100,6 +100,7 @@ type Node struct {
 	trim   trimmer
 	room   int64         // roomMax, but in a test
 	closed chan struct{} // closed: what runs for the node ends
+	ending sync.Once     // closes it
 	group  sync.WaitGroup
 
 	url        atomic.Pointer[string]
@@ -212,9 +213,18 @@ func (n *Node) embedded() *embed.Config {
 
 func peerURL(address string) url.URL { return url.URL{Scheme: "https", Host: address} }
 
+// Abandon ends the node, and waits for nothing: another node leads, while the process goes on that
+// ran this one.
+func (n *Node) Abandon() {
+	n.end()
+	go n.etcd.Close() // hands the lead over
+}
+
+func (n *Node) end() { n.ending.Do(func() { close(n.closed) }) }
+
 // Close ends the node.
 func (n *Node) Close() error {
-	close(n.closed)
+	n.end()
 	err := n.client.Close()
 	n.etcd.Close()
 	n.group.Wait()

@@ -14,13 +14,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/pflag"
 
-	"recoveryledger/api"
 	"recoveryledger/api/server"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -62,6 +62,10 @@ type Serving struct {
 	fatal  func(error)
 	noted  []known
 	show   func(size uint64) (*cluster.Shown, error) // the log of the node, and the root of a size
+
+	// nowRuns and nowServed are node and port, for [Serving.Abandon], which any goroutine calls.
+	nowRuns   atomic.Pointer[cluster.Node]
+	nowServed atomic.Pointer[peer.Server]
 }
 
 // known is a node that another one knew.
@@ -281,6 +285,7 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
+	s.nowRuns.Store(s.node)
 	config.Cluster = &ledger.Cluster{
 		Member: agreement.Member{Sequencer: agreement.Observe(s.node, s.Agreed), Secret: s.site.Secret, Incarnation: s.site.Incarnation},
 		Revert: func() ledger.Fold { return n.Replica.Revert() },
@@ -341,6 +346,7 @@ func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *s
 	if err != nil {
 		return err
 	}
+	s.nowServed.Store(s.port)
 	s.ports = make(chan error, 1)
 	go func() { s.ports <- s.port.Run(ctx, s.peers) }() // ends with ctx, or with its listener
 	if s.router, err = peer.NewRouter(s.node, s.site, s.logger, n.Log.Wait); err != nil {
@@ -449,6 +455,16 @@ func (s *Serving) keepEvidence(found *peer.Evidence) error {
 	return durable.Write(s.site.EvidenceFile(), append(text, '\n'), 0o600)
 }
 
+// Abandon ends what a node is for the others, and waits for nothing.
+func (s *Serving) Abandon() {
+	if port := s.nowServed.Load(); port != nil {
+		port.Close()
+	}
+	if n := s.nowRuns.Load(); n != nil {
+		n.Abandon()
+	}
+}
+
 // Close ends the node, behind its log.
 func (s *Serving) Close() error {
 	var err error
@@ -461,33 +477,4 @@ func (s *Serving) Close() error {
 		}
 	}
 	return err
-}
-
-// peers implements [server.Peers].
-type peers struct {
-	*peer.Router
-	cluster *cluster.Node
-	node    *node.Node
-}
-
-// members returns the nodes of the cluster.
-func (p *peers) members(ctx context.Context) (*api.Cluster, error) {
-	s, err := p.Status(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c := &api.Cluster{Node: s.Node, Leader: s.Leader, Members: make([]api.Member, len(s.Members))}
-	for i, m := range s.Members {
-		c.Members[i] = api.Member{Name: m.Name, URL: m.URL, Voter: m.Voter, Leader: m.Leader, Size: m.Size, Lag: m.Lag}
-	}
-	return c, nil
-}
-
-// Fresh implements [server.Peers].
-func (p *peers) Fresh(ctx context.Context) error {
-	term, err := p.cluster.Fresh(ctx)
-	if err != nil {
-		return err
-	}
-	return p.node.Ordered(term)
 }

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/service"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
 )
 
 // Life writes lines to the process log when a server begins, is ready and ends, and says which
@@ -30,7 +32,12 @@ type Life struct {
 	Data, Anchor      string // as in Options
 	Address           string // address of the listener
 	Began             time.Time
-	opened            atomic.Pointer[ledger.Log]
+	// Diverged is called before the process ends, because its node of a cluster is not like the
+	// others. Nil: nothing is called.
+	Diverged func(err error)
+
+	opened atomic.Pointer[ledger.Log]
+	ending sync.Mutex // held by the call of Fatal that ends the process
 }
 
 // Opening writes a line before the data directory is opened, because the opening may take long.
@@ -122,6 +129,7 @@ func (l *Life) Stop(n *Node, why, err error) {
 // Fatal ends the process at once. A failed write must leave no trace in memory, and the next start
 // reads the state on disk.
 func (l *Life) Fatal(err error) {
+	l.ending.Lock()
 	attrs := []any{"error", err.Error()}
 	if log := l.opened.Load(); log != nil {
 		attrs = append(attrs, "size", log.Head().Size)
@@ -130,6 +138,9 @@ func (l *Life) Fatal(err error) {
 		attrs = append(attrs, "remedy", damageRemedy(l.Data, cmp.Or(l.Anchor, l.Data+".anchor")))
 	}
 	l.Logger.Error("fatal: the ledger stops and answers no more requests", attrs...)
+	if l.Diverged != nil && errors.Is(err, agreement.ErrDiverged) {
+		l.Diverged(err)
+	}
 	os.Exit(exit.Code(Broken(err)))
 }
 

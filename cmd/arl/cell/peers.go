@@ -1,0 +1,39 @@
+package cell
+
+import (
+	"context"
+
+	"recoveryledger/api"
+	"recoveryledger/cmd/arl/node"
+	"recoveryledger/ledger/cluster"
+	"recoveryledger/ledger/cluster/peer"
+)
+
+// peers implements [server.Peers].
+type peers struct {
+	*peer.Router
+	cluster *cluster.Node
+	node    *node.Node
+}
+
+// members returns the nodes of the cluster.
+func (p *peers) members(ctx context.Context) (*api.Cluster, error) {
+	s, err := p.Status(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &api.Cluster{Node: s.Node, Leader: s.Leader, Members: make([]api.Member, len(s.Members))}
+	for i, m := range s.Members {
+		c.Members[i] = api.Member{Name: m.Name, URL: m.URL, Voter: m.Voter, Leader: m.Leader, Size: m.Size, Lag: m.Lag}
+	}
+	return c, nil
+}
+
+// Fresh implements [server.Peers].
+func (p *peers) Fresh(ctx context.Context) error {
+	term, err := p.cluster.Fresh(ctx)
+	if err != nil {
+		return err
+	}
+	return p.node.Ordered(term)
+}

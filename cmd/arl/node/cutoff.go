@@ -1,0 +1,110 @@
+package node
+
+import (
+	"context"
+	"net"
+	"sync"
+
+	"recoveryledger/api/certificate"
+	"recoveryledger/api/metrics"
+)
+
+// Cutoff is a listener whose connections can be closed all at once, when no request more may be
+// answered.
+type Cutoff struct {
+	net.Listener
+	ended chan struct{} // closed by Close
+
+	// mu guards the rest.
+	mu   sync.Mutex
+	cut  bool
+	over bool // ended is closed
+	open map[net.Conn]struct{}
+}
+
+// NewCutoff returns a listener that takes the connections of l.
+func NewCutoff(l net.Listener) *Cutoff {
+	return &Cutoff{Listener: l, ended: make(chan struct{}), open: map[net.Conn]struct{}{}}
+}
+
+// Accept implements [net.Listener]. Behind [Cutoff.Cut] it waits for Close, so that a server does
+// not report that its listener failed.
+func (c *Cutoff) Accept() (net.Conn, error) {
+	conn, err := c.Listener.Accept()
+	if err == nil {
+		if held := c.hold(conn); held != nil {
+			return held, nil
+		}
+		err = net.ErrClosed
+	}
+	if c.isCut() {
+		<-c.ended
+	}
+	return nil, err
+}
+
+func (c *Cutoff) isCut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cut
+}
+
+// hold notes a connection. It closes the connection and returns nil if the listener is cut.
+func (c *Cutoff) hold(conn net.Conn) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut {
+		_ = conn.Close() // nobody has heard of it
+		return nil
+	}
+	c.open[conn] = struct{}{}
+	return &cutoffConn{conn, c}
+}
+
+// Cut closes the listener and every connection.
+func (c *Cutoff) Cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = true
+	_ = c.Listener.Close() // it may be closed
+	for conn := range c.open {
+		_ = conn.Close() // it may be closed
+	}
+}
+
+// Close implements [net.Listener].
+func (c *Cutoff) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		c.over = true
+		close(c.ended)
+	}
+	if c.cut {
+		return nil
+	}
+	return c.Listener.Close()
+}
+
+type cutoffConn struct {
+	net.Conn
+	of *Cutoff
+}
+
+// Close implements [net.Conn].
+func (c *cutoffConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.open, c.Conn)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// Diverge shows the last metrics of a node that diverged, at the address at which clients reached
+// it, like [LastWord]. No request of theirs is answered any more. t is nil for plain HTTP.
+func (c *Cutoff) Diverge(ctx context.Context, m *metrics.Metrics, t *certificate.Files, err error) {
+	c.Cut()
+	m.Violated(metrics.Diverged)
+	var last LastWord
+	last.Take(m, c.Addr(), t)
+	_ = last.Say(ctx, err) // its error is err
+}
