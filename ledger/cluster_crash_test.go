@@ -10,6 +10,7 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // fleet is a cluster of which nodes crash.
@@ -86,7 +87,7 @@ func (f *fleet) check() {
 // TestClusterCrashes takes the power from nodes at random while leaders change and answers of the
 // order are lost. No acknowledged entry is lost, and no two roots of one size are ever signed.
 func TestClusterCrashes(t *testing.T) {
-	for seed := range uint64(6) {
+	for seed := range uint64(budget.Budget{Short: 2, Usual: 6}.Now()) {
 		s := newShared(t)
 		f := &fleet{shared: s, rng: newRNG(seed)}
 		for _, name := range []string{"a", "b", "c"} {

@@ -11,6 +11,7 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // three are the nodes of a cluster of which the first leads.
@@ -66,7 +67,7 @@ func TestClusterFollowersEqual(t *testing.T) {
 	s, a, b, c := three(t)
 	again := batchOf(t, 3)
 	a.registered(again, 0, false)
-	for _, n := range []int{1, 250, 2600, 1} {
+	for _, n := range []int{1, 250, 2100, 1} {
 		a.registered(batchOf(t, n), a.Size(), false)
 	}
 	equal(t, a, b, c)
@@ -208,6 +209,7 @@ func TestClusterLostAnswers(t *testing.T) {
 // TestClusterOvertakenBetweenBatches: a submission needs three batches, and its leader is overtaken
 // at the second. The first is the answer; the same submission at the new leader gets all of it.
 func TestClusterOvertakenBetweenBatches(t *testing.T) {
+	budget.Unraced(t, "TestClusterPausedLeader has the same goroutines")
 	s, a, b, c := three(t)
 	s.fail(func(node string, seq uint64) error {
 		if node == "a" && seq == 2 {
@@ -215,7 +217,7 @@ func TestClusterOvertakenBetweenBatches(t *testing.T) {
 		}
 		return nil
 	}, nil)
-	batch := batchOf(t, 2500)
+	batch := batchOf(t, 2100)
 	answer, err := a.Submit(t.Context(), resent(t, batch)...)
 	must(t, err)
 	first := len(answer.Registered)

@@ -112,9 +112,9 @@ func (f *faultyFile) do(what string, op func() error) error {
 // of a log's life, before and after it is done. Either the log does not open, or
 // it ends the process, or the storage engine gets over it; whatever it is, the
 // log opens again without what failed, and holds all that was acknowledged. Once
-// the write-ahead log has failed, nothing is acknowledged. In short it is every fifth n.
+// the write-ahead log has failed, nothing is acknowledged. In short it is every 15th n.
 func TestEveryFailedWriteOrSyncStops(t *testing.T) {
-	plan, every := newSmallPlan(t), budget.Budget{Short: 5, Usual: 1}.Now()
+	plan, every := newSmallPlan(t), budget.Budget{Short: 15, Usual: 1}.Now()
 	for _, persist := range []bool{false, true} {
 		outcomes := map[string]int{}
 		for n := 1; ; n += every {

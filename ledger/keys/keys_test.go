@@ -21,6 +21,7 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 var algorithms = []Algorithm{Ed25519, ECDSAP256}
@@ -43,6 +44,7 @@ func TestGeneratedKeyLoadsAndSigns(t *testing.T) {
 }
 
 func TestEncryptedKeyNeedsItsPassphrase(t *testing.T) {
+	budget.Unraced(t, "one goroutine derives keys from passphrases")
 	for _, algorithm := range algorithms {
 		t.Run(string(algorithm), func(t *testing.T) {
 			made, path := mustGenerate(t, algorithm, secret("correct horse"))
@@ -61,6 +63,7 @@ func TestEncryptedKeyNeedsItsPassphrase(t *testing.T) {
 // TestEncryptedFileHidesTheKey looks for the plain file's bytes, in DER and in
 // base64, in the encrypted one.
 func TestEncryptedFileHidesTheKey(t *testing.T) {
+	budget.Unraced(t, "one goroutine derives keys from passphrases")
 	private, err := newPrivateKey(Ed25519)
 	if err != nil {
 		t.Fatal(err)

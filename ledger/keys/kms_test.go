@@ -19,14 +19,33 @@ import (
 	"github.com/sigstore/sigstore/pkg/cryptoutils"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
-// installKMS builds the program of testdata/kms and puts it on the PATH, for URIs of the scheme
-// arltest.
+// kmsDir is the folder of the program that [buildKMS] builds.
+var kmsDir string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "arl-keys-")
+	if err != nil {
+		panic(err)
+	}
+	kmsDir = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir) // in the system's directory of temporary files
+	os.Exit(code)
+}
+
+// buildKMS builds the program of testdata/kms.
+var buildKMS = sync.OnceValues(func() ([]byte, error) {
+	return exec.CommandContext(context.Background(), "go", "build", "-ldflags", "-s -w", "-o", kmsDir, "recoveryledger/testdata/kms/sigstore-kms-arltest").CombinedOutput()
+})
+
+// installKMS puts the program of testdata/kms on the PATH, for URIs of the scheme arltest.
 func installKMS(t *testing.T) {
 	t.Helper()
-	dir := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "recoveryledger/testdata/kms/sigstore-kms-arltest").CombinedOutput(); err != nil {
+	dir := kmsDir
+	if out, err := buildKMS(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
@@ -68,6 +87,7 @@ func TestKeyInKMSSigns(t *testing.T) {
 
 // TestLyingKMSIsRefused wants no signature of another key to leave, and the entry unsealed.
 func TestLyingKMSIsRefused(t *testing.T) {
+	budget.Unraced(t, "TestKeyInKMSSigns has the same processes, and several goroutines")
 	installKMS(t)
 	for _, algorithm := range algorithms {
 		_, path := mustGenerate(t, algorithm, nil)
