@@ -72,9 +72,10 @@ test race: export GOMEMLIMIT ?= 2GiB
 test: ## every test with its default budget; ends with a summary
 	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 15m $(TESTFLAGS) ./... ./.ci/testsummary
 
+# One package more than there are processors, for the same reason; a package takes more memory here.
 # Without go vet: make lint has its analyzers, and so has make test.
 race: ## tests with their small budgets under the race detector
-	@CGO_ENABLED=1 $(TEST) -race -short -vet=off -p 2 -timeout 45m $(TESTFLAGS) ./... ./.ci/testsummary
+	@CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 45m $(TESTFLAGS) ./... ./.ci/testsummary
 
 # golangci-lint has every analyzer of go vet, which would take as long again.
 lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
