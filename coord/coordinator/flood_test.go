@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -14,6 +15,10 @@ import (
 // incidents and fences, what was said of the signals shows in the history of
 // whoever sent them, and an audit of the log agrees. ARL_CHAOS=1 sends 100,000.
 func TestFalseSignalsThroughTheLedgerChaos(t *testing.T) {
+	synctest.Test(t, falseSignals) // a narrow lane lets 40 refusals a second through
+}
+
+func falseSignals(t *testing.T) {
 	tries := budget.Budget{Short: 1_500, Usual: 1_500, Chaos: 100_000}.Now()
 	const subjects, hourly, judged = 100, 200, 256 // the last 256 verdicts count
 	s := newSite(t)
