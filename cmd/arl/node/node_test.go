@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"strings"
 	"testing"
@@ -38,13 +39,13 @@ func TestTuneRuntime(t *testing.T) {
 		{"GOGC is set", "80", "", false, collect, processors + 2},
 		{"GOMAXPROCS is set", "", "3", false, 25, processors},
 		{"both are set", "80", "3", false, collect, processors},
-		{"opened in place", "", "", true, 50, processors + 2},
+		{"opened in place", "", "", true, 0, processors + 2}, // TestCollector
 	} {
 		t.Run(c.desc, func(t *testing.T) {
 			t.Setenv("GOGC", c.gogc)
 			t.Setenv("GOMAXPROCS", c.gomaxprocs)
 			restore := tuneRuntime(!c.inPlace)
-			if gc, procs := gcPercent(), runtime.GOMAXPROCS(0); gc != c.collect || procs != c.processors {
+			if gc, procs := gcPercent(), runtime.GOMAXPROCS(0); !c.inPlace && gc != c.collect || c.inPlace && gc < percentMin || procs != c.processors {
 				t.Errorf("collection at %d %%, %d processors, want %d and %d", gc, procs, c.collect, c.processors)
 			}
 			restore()
@@ -52,6 +53,35 @@ func TestTuneRuntime(t *testing.T) {
 				t.Errorf("then collection at %d %%, %d processors, want %d and %d as before", gc, procs, collect, processors)
 			}
 		})
+	}
+}
+
+// TestCollector: GOGC follows what is alive, down to its least, until the collector is stopped.
+func TestCollector(t *testing.T) {
+	for alive, want := range map[uint64]int{0: 800, 1 << 20: 800, 16 << 20: 400, 60 << 20: 100, 128 << 20: 50, 4 << 30: 50} {
+		if got := percentOf(alive); got != want {
+			t.Errorf("%d bytes: %d %%, want %d", alive, got, want)
+		}
+	}
+	c, before := startCollector()
+	t.Cleanup(func() { c.stop(); debug.SetGCPercent(before) })
+	kept := make([]byte, 300<<20)
+	for gcPercent() != percentMin {
+		runtime.GC()
+		runtime.Gosched()
+	}
+	runtime.KeepAlive(kept)
+	for gcPercent() == percentMin {
+		runtime.GC()
+		runtime.Gosched()
+	}
+	c.stop()
+	debug.SetGCPercent(77)
+	for range 3 {
+		runtime.GC()
+	}
+	if got := gcPercent(); got != 77 {
+		t.Errorf("a collector that was stopped set %d %%", got)
 	}
 }
 
