@@ -53,12 +53,12 @@ func TestVerifiers(t *testing.T) {
 	if budget.Large() {
 		few = vectors
 	}
-	check := func(t *testing.T, asked fs.FS, least int, argv ...string) {
+	check := func(t *testing.T, asked fs.FS, least, left int, argv ...string) {
 		t.Helper()
 		cases, err := conformance.Cases(asked)
 		must(t, err)
 		r := run(t, asked, argv...)
-		if r.Failed > 0 || r.Passed < least || len(r.Results) != len(cases) || r.NotApplicable > 150 {
+		if r.Failed > 0 || r.Passed < least || len(r.Results) != len(cases) || r.NotApplicable > left {
 			t.Error(r.Text())
 		}
 	}
@@ -66,16 +66,16 @@ func TestVerifiers(t *testing.T) {
 		t.Parallel()
 		program, err := os.Executable()
 		must(t, err)
-		check(t, vectors, 1000, "/usr/bin/env", "VERIFIER=", program)
+		check(t, vectors, 1000, 0, "/usr/bin/env", "VERIFIER=", program)
 	})
 	t.Run("JavaScript", func(t *testing.T) {
 		t.Parallel()
-		check(t, few, 200, jsverify.Node(t), "--no-warnings", top+"verify/js/judge.js")
+		check(t, few, 200, 0, jsverify.Node(t), "--no-warnings", top+"verify/js/judge.js")
 	})
 	t.Run("Python", func(t *testing.T) {
 		t.Parallel()
 		python := needs.Program(t, "python3", "python3", "its verifier is not run")
-		check(t, few, 200, python, top+"testdata/crosscheck/judge.py")
+		check(t, few, 200, 150, python, top+"testdata/crosscheck/judge.py")
 	})
 }
 

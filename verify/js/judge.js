@@ -54,7 +54,6 @@ async function vector(q) {
     : q.group === "evidence"
     ? { root: q.root, evidence: Buffer.from(q.evidence, "base64").toString() }
     : { ...q, input: asText ? data : { base64: q.input }, want: { note: q.note } };
-  if (q.group === "prefix" && q.op === "tree") return { id: q.id, unsupported: "makes no index" };
   const { problem, got } = await judgeVector(q.group, v);
   return { id: q.id, refused: problem, ...(got === undefined ? {} : { result: got }) };
 }

@@ -96,6 +96,21 @@ export function checkPrefix(answers, root, path) {
 }
 
 /**
+ * The root of the prefix tree over leaves. They stand in any order, and no two have one key.
+ *
+ * @param {PrefixLeaf[]} leaves
+ * @param {number} [depth] leading bits that all of the keys have in common
+ * @returns {Uint8Array} 32 bytes, all zero if there is no leaf
+ */
+export function prefixRoot(leaves, depth = 0) {
+  const [first, second] = leaves;
+  if (!first) return ZERO;
+  if (!second) return sha256(Uint8Array.of(2), first.key, first.record);
+  const under = (/** @type {number} */ side) => prefixRoot(leaves.filter((leaf) => bit(leaf.key, depth) === side), depth + 1);
+  return sha256(Uint8Array.of(3), under(0), under(1));
+}
+
+/**
  * Whether a joint proof shows that a list has indexes from a rank on.
  *
  * @param {Uint} from

@@ -11,7 +11,7 @@ import { canonical } from "../src/json.js";
 import { parseKey, verifySignature, ed25519 } from "../src/key.js";
 import { checkConsistency, checkInclusion, hashChildren, hashLeaf, parseHash, treeRoot } from "../src/merkle.js";
 import { COSIGNATURE, cosigned, ED25519, ML_DSA_44, parseNote, parseVerifierKey } from "../src/note.js";
-import { checkPrefix, checkRun, hashRecord, subjectKey, subjectsOf } from "../src/prefix.js";
+import { checkPrefix, checkRun, hashRecord, prefixRoot, subjectKey, subjectsOf } from "../src/prefix.js";
 import { sha256 } from "../src/sha256.js";
 
 /** @param {any} parts @returns {Uint8Array} */
@@ -109,7 +109,7 @@ Object.assign(run, {
       if (!record) throw new Refusal("malformed", "", "no record");
       return base64(record);
     }
-    if (v.op === "tree") return v.want; // made by who writes an index, and not checked alone
+    if (v.op === "tree") return base64(prefixRoot((v.leaves ?? []).map(leafOf)));
     const answers = (v.answers ?? []).map((/** @type {any} */ a) => ({ key: parseHash(a.key), depth: a.depth ?? 0, leaf: leafOf(a.leaf) ?? null }));
     const good = v.op === "run" ? checkRun(v.from, v.indexes, v.head, path) : checkPrefix(answers, v.root, path);
     if (!good) throw new Refusal("proof", "", "does not verify");
