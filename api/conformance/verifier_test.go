@@ -46,8 +46,8 @@ func ours(t *testing.T, vectors fs.FS, behavior string) *conformance.Report {
 
 var vectors = os.DirFS(top + "testdata/vectors")
 
-// TestVerifiers: the verifiers in Go, JavaScript and Python give every verdict that they say they
-// give. The last two judge some groups only, where the budget is not large.
+// TestVerifiers: the verifier in Go gives every verdict that it says it gives. Those in JavaScript
+// and Python judge every vector, of some groups only where the budget is not large.
 func TestVerifiers(t *testing.T) {
 	few := some(t, "envelope", "evidence", "hash", "history", "leaf", "merkle", "note", "prefix")
 	if budget.Large() {
@@ -66,7 +66,7 @@ func TestVerifiers(t *testing.T) {
 		t.Parallel()
 		program, err := os.Executable()
 		must(t, err)
-		check(t, vectors, 1000, 0, "/usr/bin/env", "VERIFIER=", program)
+		check(t, vectors, 1000, 150, "/usr/bin/env", "VERIFIER=", program)
 	})
 	t.Run("JavaScript", func(t *testing.T) {
 		t.Parallel()
@@ -75,7 +75,7 @@ func TestVerifiers(t *testing.T) {
 	t.Run("Python", func(t *testing.T) {
 		t.Parallel()
 		python := needs.Program(t, "python3", "python3", "its verifier is not run")
-		check(t, few, 200, 150, python, top+"testdata/crosscheck/judge.py")
+		check(t, few, 200, 0, python, top+"testdata/crosscheck/judge.py")
 	})
 }
 

@@ -4,7 +4,6 @@
 package python_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,16 +43,11 @@ func TestPythonConformsChaos(t *testing.T) {
 		agent = slices.Insert(agent, 1, "--case", "undo/[cr]*")
 	}
 	verifier := []string{"verifier", "--vectors", filepath.Join(program.Root(), "testdata", "vectors"), "--", interpreter, "-m", "recoveryledger.verify.judge"}
-	evidence, err := filepath.Glob(filepath.Join(program.Root(), "testdata", "vectors", "evidence", "*.json"))
-	if err != nil || len(evidence) == 0 {
-		t.Fatal("no vectors of evidence", err)
-	}
-	left := map[string]int{"agent": 0, "verifier": len(evidence)} // the package has no need of evidence
 	for _, args := range [][]string{agent, verifier} {
 		cmd := exec.CommandContext(t.Context(), program.Arl(t), append([]string{"conformance"}, args...)...)
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+python.Dir(), "PYTHONDONTWRITEBYTECODE=1")
 		out, err := cmd.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), fmt.Sprintf(" passed, 0 failed, %d not applicable", left[args[0]])) {
+		if err != nil || !strings.Contains(string(out), " passed, 0 failed, 0 not applicable") {
 			t.Errorf("%v: %v\n%s", args, err, out)
 		}
 	}

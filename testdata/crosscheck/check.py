@@ -25,7 +25,7 @@ def main():
     checked = wrong = refused = 0
     for file in sorted(vectors.rglob("*.json")):
         if file.relative_to(vectors).parts[0] in ("bundle", "decide", "evidence", "history", "policy", "scope"):
-            continue  # bundle.py, decide.py, history.py, scope.py; verify/js judges evidence; policy files, YAML with CEL, are for Go alone
+            continue  # bundle.py, decide.py, history.py, scope.py; the kit asks about evidence; policy files, YAML with CEL, are for Go alone
         v = json.loads(file.read_text(encoding="utf-8"))
         run = GROUPS[file.relative_to(vectors).parts[0]]
         try:

@@ -17,14 +17,22 @@ ROLES = {
     "execution": ["agent"], "checkpoint": ["agent"], "approval": ["approver"], "record": ["coordinator", "approver"],
     "attempt": ["engine", "coordinator", "agent"], "run": ["engine"], "index": ["coordinator"],
 }
+TASKS = {
+    "create": ["operator"], "reassign": ["operator"], "cancel": ["operator"], "release": ["operator"],
+    "start": ["agent"], "review": ["agent"], "complete": ["agent"], "block": ["agent"],
+}
 
 
 def roles_for(kind: str, body: dict[str, Json]) -> list[str]:
     if kind == "signal":
         return [body["standing"]] if body["standing"] in ("monitor", "operator") else ["agent"]
     if kind == "decision":
+        if body["act"] == "deny" and "supersedes" in body:
+            return ["coordinator", "approver", "operator"]
         return {"override": ["operator", "approver"], "escalate": ["coordinator", "approver", "agent", "monitor", "operator"]}.get(
             body["act"], ["coordinator", "approver"])
+    if kind == "task":
+        return ["engine"] if body["op"] == "create" and "about" in body else TASKS.get(body["op"], ["coordinator"])
     if kind == "rollout":
         return {"abort": ["operator", "approver", "coordinator"], "waive": ["approver"]}.get(body["op"], ["operator"])
     if kind == "outcome":
@@ -50,27 +58,36 @@ class Chain:
 
     def signer(self, e: Logged) -> dict[str, Any]:
         """The key that an entry is signed with, if it counts and may sign this."""
+        unknown, unfit = "unknown-issuer", "unauthorized-role"
         if self.policy is None:
-            need(e.kind == "policy", "AGT-2", "TRU-2")
+            need(e.kind == "policy", "AGT-2", "TRU-2", problem=unknown)
             for a in e.body["authority"]:
                 key = parse_public_key(strict_base64(a["key"]))
                 if a["principal"] == e.body["iss"] and keyid_of(key) == e.keyid:
                     return {"key": key, "authority": True, "roles": []}
-            raise Broken("AGT-2 TRU-2")
-        key = found(self.keys.get(e.keyid), "AGT-2", "TRU-2")
-        need(key["principal"] == e.body["iss"] and key["revoked"] is None, "AGT-2", "TRU-2")
+            raise Broken("AGT-2 TRU-2", unknown)
+        key = found(self.keys.get(e.keyid), "AGT-2", "TRU-2", problem=unknown)
+        need(key["principal"] == e.body["iss"] and key["revoked"] is None, "AGT-2", "TRU-2", problem=unknown)
         if key["authority"] and e.kind in CHAIN_KINDS:
             return key
         allowed = roles_for(e.kind, e.body)
         if e.kind == "agent" and e.body["roles"] == ["agent"]:
             allowed = self.policy["roles"].get("agent", [])
-        need(any(role in key["roles"] for role in allowed), "AGT-2", "TRU-2")
+        need(any(role in key["roles"] for role in allowed), "AGT-2", "TRU-2", problem=unfit)
         return key
 
     def apply(self, e: Logged, signer: dict[str, Any]) -> None:
-        ok = self._policy(e) if e.kind == "policy" else self._agent(e, signer)
-        need(ok, "AGT-2", "TRU-2")
+        """Takes up a policy or agent entry whose signer is known. The error is a Broken."""
+        if e.kind == "policy":
+            need(self._policy(e), "AGT-2", "TRU-2", problem="state-conflict")
+        else:
+            problem = self._agent(e, signer)
+            need(not problem, "AGT-2", "TRU-2", problem=problem)
         self.links.append(e.index)
+
+    def raised(self, principal: str) -> bool:
+        """Whether a principal has, or had, another role than that of a plain agent."""
+        return any(self.keys[k]["roles"] != ["agent"] for k in self.agents.get(principal, {"keys": []})["keys"])
 
     def _policy(self, e: Logged) -> bool:
         p = e.body
@@ -105,25 +122,29 @@ class Chain:
             return False
         return not before or any(key in before for key in found)
 
-    def _agent(self, e: Logged, signer: dict[str, Any]) -> bool:
+    def _agent(self, e: Logged, signer: dict[str, Any]) -> str:
+        """Takes an agent entry up; returns the problem type if it is refused, else an empty text."""
         a, keyid = e.body, keyid_of(parse_public_key(strict_base64(e.body["key"])))
         known = self.agents.get(a["principal"])
-        raised = known and any(self.keys[k]["roles"] != ["agent"] for k in known["keys"])
-        raised = raised or a["principal"] in [x["principal"] for x in self.policy["authority"]]
-        if raised and not signer["authority"] or known and known["span"] != a["span"]:
-            return False
+        raised = self.raised(a["principal"]) or a["principal"] in [x["principal"] for x in self.policy["authority"]]
+        if raised and not signer["authority"]:
+            return "unauthorized-role"
+        if known and known["span"] != a["span"]:
+            return "state-conflict"
         key = self.keys.get(keyid)
         if a["op"] == "revoke":
-            if not key or not key["roles"] or key["principal"] != a["principal"] or key["revoked"] is not None:
-                return False
             since = a.get("compromised_since", {}).get("index")
-            if since is not None and since > e.index:
-                return False
+            if not key:
+                return "unknown-subject"
+            if not key["roles"] or key["principal"] != a["principal"] or key["revoked"] is not None or since is not None and since > e.index:
+                return "state-conflict"
             key["revoked"], key["compromised"] = e.index, since
-            return True
+            return ""
         counts = [k for k in known["keys"] if self.keys[k]["revoked"] is None] if known else []
-        if key or a["op"] == "rotate" and not counts:
-            return False
+        if key:
+            return "state-conflict"
+        if a["op"] == "rotate" and not counts:
+            return "unknown-subject"
         if a["op"] == "rotate":
             for k in counts:
                 self.keys[k]["revoked"] = e.index
@@ -132,4 +153,4 @@ class Chain:
         known["domain"] = a["domain"]
         self.keys[keyid] = {"key": parse_public_key(strict_base64(a["key"])), "principal": a["principal"], "roles": a["roles"],
                             "enrolled": e.index, "revoked": None, "compromised": None, "authority": False}
-        return True
+        return ""

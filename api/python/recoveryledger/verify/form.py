@@ -8,7 +8,7 @@ from typing import Any
 
 from .notes import MAX_NOTE
 from .strict import Broken, Json, Refused, ascends, compact, depth_ok, need, read_compact, strict_base64
-from .subjects import NOTHING, known, label_count, subject_key
+from .subjects import NOTHING, known, labels_of, subject_key
 
 MAX_BUNDLE, MAX_PATH, MAX_LEAF, MAX_ENTRIES, MAX_MEMBERS, MAX_AFTER = 8 << 20, 65, 65535, 8192, 4096, 256
 
@@ -96,7 +96,7 @@ def check_proofs_form(b: dict[str, Json]) -> None:
     need(len(subjects) <= 1024 and len(b.get("prefix", [])) <= 256 * (len(subjects) + 1), "form")
     need(ascends([subject_key(s) for s in subjects]), "form")
     for s in subjects:
-        need(known(s) and s["depth"] <= 256 and len(s.get("rows", [])) <= label_count(s["type"]), "form")
+        need(known(s) and s["depth"] <= 256 and len(s.get("rows", [])) <= len(labels_of(s["type"])), "form")
         need(not ("rows" in s and "other" in s), "form")
         need(ascends([run["label"] for run in s.get("lists", [])]), "form")
         for run in s.get("lists", []):

@@ -13,7 +13,7 @@ import re
 import sys
 from typing import Callable
 
-from . import form, history, signatures, verdict
+from . import evidence, form, history, signatures, verdict
 from .entries import Entry, check_payload, seal
 from .keys import keyid_of, parse_public_key
 from .members import Check
@@ -223,12 +223,20 @@ def judge_history(schemas: Schemas, data: bytes, case: dict[str, Json]) -> Json:
     return history.History(schemas, case, history.decode(data)).verify()
 
 
+def judge_evidence(data: bytes, root: dict[str, Json]) -> Json:
+    """What a document of evidence, as received, shows under a root."""
+    report = evidence.check(data, root)
+    return {"equivocations": [vars(one) for one in report.equivocations], "missing": report.missing}
+
+
 def judge(schemas: Schemas, q: dict[str, Json]) -> Json:
     """The result of what a question puts, which a Refused or a Broken refuses."""
     if q["group"] == "bundle":
         return judge_bundle(schemas, base64.b64decode(q["bundle"]), json.loads(q["accepted"]), q["now"])
     if q["group"] == "history":
         return judge_history(schemas, base64.b64decode(q["history"]), q)
+    if q["group"] == "evidence":
+        return judge_evidence(base64.b64decode(q["evidence"]), q["root"])
     is_text = q["group"] in ("hash", "key", "merkle", "note", "tile")
     v = dict(q, want={"note": q["note"]} if "note" in q else {})
     if "input" in q:
@@ -243,9 +251,6 @@ def main() -> None:
         q: dict[str, Json] = json.loads(line)
         if "group" not in q:
             print(json.dumps(judge_for_agent(base64.b64decode(q["bundle"]), json.loads(q["accepted"]), q["now"])), flush=True)
-            continue
-        if q["group"] == "evidence":
-            print(json.dumps({"id": q["id"], "unsupported": "agents and readers of histories need no evidence"}), flush=True)
             continue
         try:
             answer: dict[str, Json] = {"refused": "", "result": judge(schemas, q)}

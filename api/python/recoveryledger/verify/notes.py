@@ -11,6 +11,7 @@ from .strict import Broken, Json, Refused, found, need, strict_base64
 from .tree import sha256
 
 MAX_NOTE, MAX_KEYS, MAX_RETIRED = 128 << 10, 8, 64
+ALWAYS = 2**63 - 1  # Unix seconds: no cosignature is later
 
 
 def parse_vkey(text: str, ed: int) -> tuple[str, bytes, bytes]:
@@ -88,7 +89,7 @@ def open_head(root: dict[str, Json], note: str) -> tuple[int, bytes, str]:
                 good = good or until is None or signed and int(signed[1]) <= until
     need(good, "AGT-1")
     parts = text[:-1].split("\n")
-    need(len(parts) >= 3 and parts[0] == root["origin"] and re.fullmatch("0|[1-9][0-9]*", parts[1]), "AGT-1")
+    need(len(parts) >= 3 and parts[0] == root["origin"] and re.fullmatch("0|[1-9][0-9]{0,19}", parts[1]), "AGT-1")
     size = int(parts[1])
     digest = strict_base64(parts[2])
     need(size < 2**64 and len(digest) == 32 and (size or digest == sha256()), "AGT-1")

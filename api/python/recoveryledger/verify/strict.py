@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from typing import Any, TypeVar
 
 Json = Any  # a JSON value: its form is checked by a schema, or by "formed"
@@ -74,12 +75,8 @@ class Number:
         self.text = text
 
 
-def read_compact(data: bytes) -> Json:
-    """Reads JSON that is what writing it again gives: no white space, the fewest escapes. The error is a Broken.
-
-    A number that is no integer of 64 bits is a Number: it may stand within a leaf, whose rules refuse it.
-    """
-    odd: list[str] = []
+def _decoder(odd: list[str]) -> json.JSONDecoder:
+    """Reads JSON without a member twice. The text of each number that is no integer of 64 bits goes to `odd`."""
 
     def members(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         refuse_if(len({name for name, _ in pairs}) != len(pairs))
@@ -97,13 +94,48 @@ def read_compact(data: bytes) -> Json:
     def no(_: str) -> None:
         raise Refused("malformed")
 
+    return json.JSONDecoder(object_pairs_hook=members, parse_int=integer, parse_float=number, parse_constant=no)
+
+
+def read_compact(data: bytes) -> Json:
+    """Reads JSON that is what writing it again gives: no white space, the fewest escapes. The error is a Broken.
+
+    A number that is no integer of 64 bits is a Number: it may stand within a leaf, whose rules refuse it.
+    """
+    odd: list[str] = []
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=members, parse_int=integer, parse_float=number, parse_constant=no)
+        value = _decoder(odd).decode(data.decode("utf-8"))
         same = compact(value).encode() if odd else dump(value)
     except (ValueError, RecursionError, Refused):
         raise Broken("form") from None
     need(same == data, "form")
     return value
+
+
+SPACE = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\r\n]+')
+
+
+def read_members(data: bytes) -> dict[str, tuple[Json, str]]:
+    """Reads a JSON object in any spelling: of each member its value, and its text without white space.
+
+    The error is a Broken.
+    """
+    decoder = _decoder([])
+    members: dict[str, tuple[Json, str]] = {}
+    try:
+        text = data.decode("utf-8")
+        value = decoder.decode(text)
+        compact(value).encode("utf-8")  # fails for a lone surrogate
+        need(isinstance(value, dict), "form")
+        text, at = SPACE.sub(lambda match: match[1] or "", text), 1
+        while text[at] != "}":
+            name, colon = decoder.raw_decode(text, at)
+            member, end = decoder.raw_decode(text, colon + 1)
+            members[name] = member, text[colon + 1 : end]
+            at = end + (text[end] == ",")
+    except (ValueError, RecursionError, Refused):
+        raise Broken("form") from None
+    return members
 
 
 def compact(value: Json) -> str:
@@ -135,7 +167,14 @@ def strict_base64(text: str) -> bytes:
 
 
 class Broken(Exception):
-    """A rule does not hold; its text is step and rule."""
+    """A rule does not hold; its text is step and rule.
+
+    `problem` is the problem type of a refused entry (docs/protocol.md) where who reads it may need that; else empty.
+    """
+
+    def __init__(self, rule: str, problem: str = "") -> None:
+        super().__init__(rule)
+        self.problem = problem
 
 
 class Missing(Broken):
@@ -153,15 +192,15 @@ class Forks(Broken):
         self.heads, self.proven = heads, proven
 
 
-def need(condition: object, *rule: str) -> None:
+def need(condition: object, *rule: str, problem: str = "") -> None:
     if not condition:
-        raise Broken(" ".join(dict.fromkeys(rule)))
+        raise Broken(" ".join(dict.fromkeys(rule)), problem)
 
 
-def found(value: T | None, *rule: str) -> T:
+def found(value: T | None, *rule: str, problem: str = "") -> T:
     """The value, which has to be there. The error is a Missing."""
     if value is None:
-        raise Missing(" ".join(dict.fromkeys(rule)))
+        raise Missing(" ".join(dict.fromkeys(rule)), problem)
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from .strict import Json, refuse_if, strict_base64
@@ -44,19 +45,45 @@ def listings(kind: str, body: dict[str, Json], index: int) -> list[dict[str, str
     return listed
 
 
+def contradicts(subjects: list[dict[str, Json]], kind: str, body: dict[str, Json], index: int) -> bool:
+    """Whether the lists of subjects leave out an entry that the index covers, or name it where it does not belong."""
+    listed = {(l["type"], l["value"]): l["label"] for l in listings(kind, body, index)}
+    for s in subjects:
+        counts = {row["label"]: row["count"] for row in s.get("rows", [])}
+        label = listed.get((s["type"], s["value"]))
+        if label is not None and label not in counts:
+            return True
+        for run in s.get("lists", []):
+            named, begins = index in run["indexes"], run["from"] == 0 or run["indexes"][0] < index
+            ends = run["from"] + len(run["indexes"]) == counts[run["label"]] or run["indexes"][-1] > index
+            if named != (run["label"] == label) and (named or begins and ends):
+                return True
+    return False
+
+
 NAME = "[A-Za-z0-9._:/@-]{1,128}"
 INCIDENT = ("execution", "signal", "decision", "approval", "outcome", "record")
 LOG = ("policy", "agent", "decision", "record", "index")
 TASK = ("execution", "task", "attempt")
 WORKFLOW = ("execution", "checkpoint", "signal", "decision", "approval", "outcome", "record", "task", "attempt", "run", "rollout")
 KINDS = {"workflow": WORKFLOW, "incident": INCIDENT, "task": TASK, "agent": ("policy", "agent", "index", *WORKFLOW), "log": LOG}
-ACTS = {"agent": 3, "decision": 7, "task": 11, "rollout": 4}  # what such an entry may do
+ACTS = {  # what such an entry may do
+    "agent": ("enrol", "rotate", "revoke"),
+    "decision": ("contain", "escalate", "authorize", "amend", "deny", "override", "release"),
+    "task": ("create", "reassign", "cancel", "release", "start", "review", "complete", "block", "assign", "fail", "interrupt"),
+    "rollout": ("start", "advance", "waive", "abort"),
+}
 ABOUT = ("agent", "signal", "outcome", "task", "attempt")  # kinds that may be about another principal than their issuer
 
 
-def label_count(subject: str) -> int:
-    """How many labels entries may have under a subject of a type (IDX-1)."""
-    return sum(ACTS.get(kind, 1) * (3 if subject == "agent" and kind in ABOUT else 1) for kind in KINDS[subject])
+@functools.cache
+def labels_of(subject: str) -> frozenset[str]:
+    """The labels that entries may have under a subject of a type (IDX-1)."""
+    labels: set[str] = set()
+    for kind in KINDS[subject]:
+        marks = ("", ">", "<") if subject == "agent" and kind in ABOUT else ("",)
+        labels |= {label + mark for label in ([f"{kind}/{act}" for act in ACTS[kind]] if kind in ACTS else [kind]) for mark in marks}
+    return frozenset(labels)
 
 
 def known(s: dict[str, Json]) -> bool:
