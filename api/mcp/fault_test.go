@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"recoveryledger/api/conformance/stage"
@@ -290,27 +289,8 @@ func TestPassThrough(t *testing.T) {
 	config := w.config(notesFile)
 	config.Limit = 300 * time.Millisecond
 	l := w.begin(config, nil)
-	near, far := sdk.NewInMemoryTransports()
-	connection, err := far.Connect(t.Context())
-	must(t, err)
-	served := make(chan error, 1)
-	go func() { served <- l.proxy.Serve(context.Background(), connection) }()
-	raw, err := near.Connect(t.Context())
-	must(t, err)
-	send := func(text string) {
-		t.Helper()
-		m, err := jsonrpc.DecodeMessage([]byte(text))
-		must(t, err)
-		must(t, raw.Write(t.Context(), m))
-	}
-	read := func() string {
-		t.Helper()
-		m, err := raw.Read(t.Context())
-		must(t, err)
-		text, err := jsonrpc.EncodeMessage(m)
-		must(t, err)
-		return string(text)
-	}
+	raw := l.raw()
+	send, read := raw.send, raw.read
 	send(`{"jsonrpc":"2.0","id":1,"method":"resources/read","params":{"uri":"x","future":[1.50]}}`)
 	if got := read(); !strings.Contains(got, `"echo":"resources/read"`) || !strings.Contains(got, `"future":[1.50]`) {
 		t.Errorf("%s", got)
@@ -340,10 +320,7 @@ func TestPassThrough(t *testing.T) {
 	if got := read(); !strings.Contains(got, `"code":-32602`) {
 		t.Errorf("%s", got)
 	}
-	must(t, raw.Close())
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	raw.end()
 }
 
 // TestCancel: a call that the client cancels ends in the log, though the server never answers.

@@ -29,8 +29,8 @@ import (
 )
 
 // proxyVariable has, in the environment of a child process that is a proxy: the ledger's URL, the
-// directory of state, root and key, the server's directory, and after how many steps it kills
-// itself.
+// directory of state, root and key, the server's directory, after how many steps it kills itself,
+// and, if all goes over HTTP, the server's URL.
 const proxyVariable = "ARL_MCP_PROXY"
 
 // killedFile declares the tools so that every call and every compensation can be found out.
@@ -149,8 +149,12 @@ func childMain(args []string) error {
 		return err
 	}
 	tell := func(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
+	connect := mcp.Command([]string{"/usr/bin/env", "-u", proxyVariable, serverVariable + "=" + args[2], self}, os.Stderr, nil)
+	if args[4] != "" {
+		connect = remote(args[4])
+	}
 	proxy, err := mcp.New(&mcp.Config{Agent: stage.Agent, Origin: stage.Origin, Secret: make([]byte, 32), Sign: signer.Sign, NewID: uuid.NewString, Ledger: server, Tools: tools,
-		Dir: filepath.Join(args[1], "state"), Connect: mcp.Command([]string{"/usr/bin/env", "-u", proxyVariable, serverVariable + "=" + args[2], self}, os.Stderr, nil),
+		Dir: filepath.Join(args[1], "state"), Connect: connect,
 		Patience: time.Minute, Limit: time.Minute, Tell: tell})
 	if err != nil {
 		return err
@@ -168,6 +172,9 @@ func childMain(args []string) error {
 	defer stop()
 	go func() { _ = agent.Run(ctx, runtime, server.Server) }()
 	go func() { _ = proxy.Run(ctx) }()
+	if args[4] != "" {
+		return serveUntilEnd(proxy)
+	}
 	connection, err := new(sdk.StdioTransport).Connect(ctx)
 	if err != nil {
 		return err
@@ -179,11 +186,21 @@ func childMain(args []string) error {
 // the runtime, and around hooks. Another process goes on. In the end the files are as before, and
 // nothing was undone twice.
 func TestChaosKill(t *testing.T) {
-	every := budget.Budget{Short: 46, Usual: 7, Chaos: 1}.Now()
+	killEach(t, budget.Budget{Short: 46, Usual: 7, Chaos: 1}.Now(), false)
+}
+
+// TestChaosKillHTTP does so with a proxy between a client and a server that are both reached over
+// HTTP. The server outlives the proxy.
+func TestChaosKillHTTP(t *testing.T) {
+	killEach(t, budget.Budget{Short: 46, Usual: 11, Chaos: 1}.Now(), true)
+}
+
+func killEach(t *testing.T, every int, web bool) {
+	t.Helper()
 	points := 0
 	for n := 1 + int(budget.Seed(t)%uint64(every)); ; n += every {
 		died := false
-		t.Run(strconv.Itoa(n), func(t *testing.T) { died = killedAt(t, n) })
+		t.Run(strconv.Itoa(n), func(t *testing.T) { died = killedAt(t, n, web) })
 		if !died {
 			break
 		}
@@ -196,7 +213,7 @@ func TestChaosKill(t *testing.T) {
 }
 
 // killedAt lets a proxy die at its n-th step, and reports whether it did.
-func killedAt(t *testing.T, n int) (died bool) {
+func killedAt(t *testing.T, n int, web bool) (died bool) {
 	t.Helper()
 	w := newWorld(t)
 	root, err := w.stage.Root.Encode()
@@ -211,8 +228,50 @@ func killedAt(t *testing.T, n int) (died bool) {
 	must(t, store.Close())
 	must(t, os.WriteFile(filepath.Join(w.files, "notes", "a"), []byte("zero"), 0o600))
 	before := w.notes()
+	far := ""
+	if web {
+		far = w.notesOverHTTP()
+	}
+	defer w.coordinate()()
+	var said bytes.Buffer
+	first, err := w.front(t, w.child(t, n, far, &said), web)
+	var incident uint64
+	if err == nil {
+		if err = first.putTwo(t); err == nil {
+			if incident = w.signalFirst(first.dead); incident != 0 {
+				died = w.endOrRecord(first.dead, incident)
+			} else {
+				died = true
+			}
+		}
+		_ = first.leave() // the process may be dead
+	}
+	died = died || err != nil
+	if died {
+		second, err := w.front(t, w.child(t, 0, far, &said), web)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, said.String())
+		}
+		if incident == 0 {
+			incident = w.signalFirst(second.dead)
+		}
+		if incident != 0 && w.endOrRecord(second.dead, incident) {
+			t.Fatalf("the second process died\n%s", said.String())
+		}
+		must(t, second.leave())
+	}
+	if got := w.notes(); !maps.Equal(got, before) {
+		t.Errorf("notes %v, before %v\n%s\n%s", got, before, w.done(), said.String())
+	}
+	if again := strings.Count(w.done(), "del b"); again > 1 {
+		t.Errorf("b was removed %d times\n%s", again, w.done())
+	}
+	return died
+}
 
-	ctx, stop := context.WithCancel(t.Context())
+// coordinate has the ledger decide until the function that it returns is called.
+func (w *world) coordinate() (end func()) {
+	ctx, stop := context.WithCancel(w.tb.Context())
 	coordinated := make(chan error, 1)
 	go func() {
 		for ctx.Err() == nil {
@@ -224,69 +283,21 @@ func killedAt(t *testing.T, n int) (died bool) {
 		}
 		coordinated <- nil
 	}()
-	defer func() {
+	return func() {
 		stop()
-		must(t, <-coordinated)
-	}()
-	var said bytes.Buffer
-	first := w.child(t, n, &said)
-	session, err := connect(t, first)
-	var incident uint64
-	if err == nil {
-		for _, name := range []string{"a", "b"} {
-			if _, err = session.CallTool(ctx, &sdk.CallToolParams{Name: "put", Arguments: map[string]any{"name": name, "text": "new"}}); err != nil {
-				break
-			}
-		}
-		if err == nil {
-			dead := ended(session)
-			if incident = w.signalFirst(dead); incident != 0 {
-				died = w.endOrRecord(dead, incident)
-			} else {
-				died = true
-			}
-		}
-		_ = session.Close() // the process may be dead
+		must(w.tb, <-coordinated)
 	}
-	died = died || err != nil
-	if died {
-		second := w.child(t, 0, &said)
-		again, err := connect(t, second)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, said.String())
-		}
-		dead := ended(again)
-		if incident == 0 {
-			incident = w.signalFirst(dead)
-		}
-		if incident != 0 && w.endOrRecord(dead, incident) {
-			t.Fatalf("the second process died\n%s", said.String())
-		}
-		must(t, again.Close())
-	}
-	if got := w.notes(); !maps.Equal(got, before) {
-		t.Errorf("notes %v, before %v\n%s\n%s", got, before, w.done(), said.String())
-	}
-	if again := strings.Count(w.done(), "del b"); again > 1 {
-		t.Errorf("b was removed %d times\n%s", again, w.done())
-	}
-	return died
 }
 
 // child makes the process of a proxy.
-func (w *world) child(t *testing.T, left int, said *bytes.Buffer) *exec.Cmd {
+func (w *world) child(t *testing.T, left int, far string, said *bytes.Buffer) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	must(t, err)
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), proxyVariable+"="+strings.Join([]string{w.stage.URL, w.dir, w.files, strconv.Itoa(left)}, "|"))
+	cmd.Env = append(os.Environ(), proxyVariable+"="+strings.Join([]string{w.stage.URL, w.dir, w.files, strconv.Itoa(left), far}, "|"))
 	cmd.Stderr = said
 	return cmd
-}
-
-func connect(t *testing.T, cmd *exec.Cmd) (*sdk.ClientSession, error) {
-	t.Helper()
-	return sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
 }
 
 // ended returns a channel that is closed when the process of a session has ended.

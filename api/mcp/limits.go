@@ -21,6 +21,9 @@ const (
 	MaxDeclared = 4096
 	// MaxSessions is the number of sessions over HTTP at one time.
 	MaxSessions = 64
+	// MaxRequests is the number of requests of a server that wait for the client at one time, in
+	// one session. The proxy refuses a request above that with CodeTooMany.
+	MaxRequests = 1024
 
 	// maxInFlight bounds the calls of a session that are under way at one time. The parents of a
 	// call overlap one another, so that no call has more parents than this.
@@ -31,6 +34,9 @@ const (
 	depthMax     = 64      // of an argument with templates in it
 	toldMax      = 16      // times that a session tells of one kind of fault of its server
 )
+
+// CodeTooMany is the JSON-RPC error code for a server that asks more than the client answers.
+const CodeTooMany = -32005
 
 // Times that no flag changes.
 const (

@@ -8,7 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+
+	"recoveryledger/api/mcp"
 )
 
 // serverVariable names, in the environment of a child process, the directory of the server that the
@@ -28,10 +31,11 @@ type message struct {
 // noteServer is an MCP server for tests, written without the SDK, so that it can do what no server
 // may.
 type noteServer struct {
-	dir   string
-	out   *bufio.Writer
-	calls int // of tools
-	lists int
+	dir     string
+	out     *bufio.Writer
+	calls   int // of tools
+	lists   int
+	refused int // requests of the server that the proxy refused
 }
 
 func serve(dir string) error {
@@ -65,6 +69,7 @@ var noteTools = map[string]string{
 	"get": `{"readOnlyHint":true}`, "put": `{"readOnlyHint":false,"destructiveHint":true}`, "del": `{"readOnlyHint":false,"idempotentHint":true}`, "mail": `{"readOnlyHint":false}`,
 	"hang": `{"readOnlyHint":false}`, "die": `{"readOnlyHint":false}`, "flood": `{"readOnlyHint":false}`, "huge": `{"readOnlyHint":true}`, "twice": `{"readOnlyHint":false}`,
 	"liar": `{"readOnlyHint":true,"destructiveHint":true}`, "turncoat": `{"readOnlyHint":false}`, "bare": `null`, "fail": `{"readOnlyHint":false}`, "wrong": `{"readOnlyHint":false}`, "ask": `{"readOnlyHint":true}`,
+	"interrogate": `{"readOnlyHint":true}`, "refused": `{"readOnlyHint":true}`,
 }
 
 func (s *noteServer) handle(m *message) {
@@ -88,6 +93,10 @@ func (s *noteServer) handle(m *message) {
 	case "ping":
 		s.send(message{ID: m.ID, Result: map[string]any{}})
 	case "":
+		if fault, is := m.Error.(map[string]any); is && fault["code"] == float64(mcp.CodeTooMany) {
+			s.refused++
+			return
+		}
 		s.send(message{Method: "notifications/message", Params: json.RawMessage(`{"level":"info","data":"heard"}`)})
 	default:
 		if m.ID != nil {
@@ -136,6 +145,13 @@ func (s *noteServer) call(m *message) {
 			s.send(message{Method: "notifications/message", Params: json.RawMessage(fmt.Sprintf(`{"level":"info","data":%d}`, i))})
 		}
 		answer("flooded", nil)
+	case "interrogate": // asks as often as the text says
+		for i := range number(params.Arguments.Text) {
+			s.send(message{ID: json.RawMessage(fmt.Sprintf(`"q-%d"`, i)), Method: "roots/list"})
+		}
+		answer("interrogated", nil)
+	case "refused":
+		answer(strconv.Itoa(s.refused), nil)
 	case "huge":
 		answer(strings.Repeat("x", 17<<20), nil)
 	case "twice":
@@ -155,6 +171,14 @@ func (s *noteServer) call(m *message) {
 	default:
 		answer("ok", nil)
 	}
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
 }
 
 // note adds a line to the file of what the server was asked to do.

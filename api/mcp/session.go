@@ -22,14 +22,15 @@ type session struct {
 	p              *Proxy
 	wid            entry.WorkflowID
 	client, server sdk.Connection
-	slots          chan struct{} // one for each call that may be under way
-	listing        sync.Mutex    // held while the tools of the server are asked for
+	slots          chan struct{}          // one for each call that may be under way
+	refusals       chan *jsonrpc.Response // to requests of the server
+	listing        sync.Mutex             // held while the tools of the server are asked for
 
 	mu       sync.Mutex                            // guards all below
 	asked    map[jsonrpc.ID]bool                   // requests of the client that the server has not answered, but for calls
 	own      map[jsonrpc.ID]chan *jsonrpc.Response // requests of the proxy
 	under    map[jsonrpc.ID]*flight                // calls under way
-	requests map[jsonrpc.ID]bool                   // requests of the server that the client has not answered
+	requests map[jsonrpc.ID]bool                   // requests of the server that the client has not answered; MaxRequests at most
 	told     map[string]int                        // faults of the server, by kind
 	number   int                                   // of the newest call
 	gone     bool                                  // the server answers no more
@@ -68,7 +69,7 @@ func (p *Proxy) Serve(ctx context.Context, client sdk.Connection) error {
 		return errors.Join(fmt.Errorf("mcp: connect to the server: %w", err), client.Close())
 	}
 	s := &session{p: p, wid: entry.WorkflowID("mcp-" + p.cfg.NewID()), client: client, server: server, slots: make(chan struct{}, maxInFlight),
-		asked: map[jsonrpc.ID]bool{}, own: map[jsonrpc.ID]chan *jsonrpc.Response{}, under: map[jsonrpc.ID]*flight{}, requests: map[jsonrpc.ID]bool{},
+		refusals: make(chan *jsonrpc.Response, MaxRequests), asked: map[jsonrpc.ID]bool{}, own: map[jsonrpc.ID]chan *jsonrpc.Response{}, under: map[jsonrpc.ID]*flight{}, requests: map[jsonrpc.ID]bool{},
 		told: map[string]int{}}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -77,6 +78,7 @@ func (p *Proxy) Serve(ctx context.Context, client sdk.Connection) error {
 	ended := make(chan error, 2)
 	pumps.Go(func() { ended <- s.fromClient(running, calls) })
 	pumps.Go(func() { ended <- s.fromServer(running) })
+	pumps.Go(func() { s.sendRefusals(running) })
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
@@ -244,10 +246,8 @@ func (s *session) fromServer(ctx context.Context) error {
 				continue
 			}
 		case *jsonrpc.Request:
-			if message.IsCall() {
-				s.mu.Lock()
-				s.requests[message.ID] = true
-				s.mu.Unlock()
+			if message.IsCall() && !s.admit(message) {
+				continue
 			}
 			if message.Method == "notifications/tools/list_changed" {
 				s.mu.Lock()
@@ -256,7 +256,7 @@ func (s *session) fromServer(ctx context.Context) error {
 			}
 		}
 		if err := s.client.Write(ctx, message); err != nil && ctx.Err() == nil {
-			s.undelivered(ctx, message, err)
+			s.undelivered(message, err)
 		}
 	}
 }
@@ -285,15 +285,51 @@ func (s *session) answered(response *jsonrpc.Response) bool {
 	return false
 }
 
+// admit takes up a request of the server, and reports whether the client is to have the request.
+func (s *session) admit(request *jsonrpc.Request) bool {
+	s.mu.Lock()
+	free := len(s.requests) < MaxRequests || s.requests[request.ID]
+	if free {
+		s.requests[request.ID] = true
+	}
+	s.mu.Unlock()
+	if !free {
+		s.tell("requests above the limit", "%d requests of the server wait for the client: %s is refused", MaxRequests, request.Method)
+		s.refusal(request.ID, CodeTooMany, fmt.Sprintf("%d requests wait for the client: ask again after an answer", MaxRequests))
+	}
+	return free
+}
+
+// refusal has a request of the server refused. The session never waits for a server that sends and
+// does not read: such a server misses refusals.
+func (s *session) refusal(id jsonrpc.ID, code int64, text string) {
+	select {
+	case s.refusals <- &jsonrpc.Response{ID: id, Error: &jsonrpc.Error{Code: code, Message: text}}:
+	default:
+		s.tell("refusals that the server does not read", "the server reads no answers: the refusal of request %v is dropped", id.Raw())
+	}
+}
+
+// sendRefusals sends refusals to the server until ctx ends.
+func (s *session) sendRefusals(ctx context.Context) {
+	for {
+		select {
+		case refusal := <-s.refusals:
+			_ = s.server.Write(ctx, refusal) // a server that is gone is noticed when it is read
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // undelivered says so where a client cannot be reached, which over HTTP may be for the moment.
-func (s *session) undelivered(ctx context.Context, message jsonrpc.Message, err error) {
+func (s *session) undelivered(message jsonrpc.Message, err error) {
 	s.tell("messages that did not reach the client", "a message of the server did not reach the client: %v", err)
 	if request, is := message.(*jsonrpc.Request); is && request.IsCall() {
 		s.mu.Lock()
 		delete(s.requests, request.ID)
 		s.mu.Unlock()
-		refusal := &jsonrpc.Response{ID: request.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "the client cannot be reached"}}
-		_ = s.server.Write(ctx, refusal) // a server that is gone is noticed when it is read
+		s.refusal(request.ID, jsonrpc.CodeInternalError, "the client cannot be reached")
 	}
 }
 
