@@ -54,6 +54,47 @@ async function play(at, point) {
   return told.points;
 }
 
+/**
+ * The first life of an agent that is killed at a point with a name.
+ *
+ * @param {import("./support.js").Machine} at @param {string} named
+ */
+async function killed(at, named) {
+  const { name, key } = await at.enrol();
+  const world = join(at.dir, `world-${name}`);
+  fs.mkdirSync(world);
+  const first = await live(at, name, key, world, named);
+  assert.equal(first.signal, "SIGKILL", first.err);
+  return { name, key, world };
+}
+
+/** What a life says of the outcome of each step. @param {Awaited<ReturnType<typeof live>>} life */
+function outcomes(life) {
+  assert.equal(life.code, 0, life.err);
+  return Object.fromEntries(Object.entries(JSON.parse(life.out).undone).map(([exec, result]) => [exec.split("/")[1], String(result).split(":")[0]]));
+}
+
+/** The effects of a kind, as often as each happened. @param {string} world @param {string} what */
+const effects = (world, what) => fs.readdirSync(world).filter((file) => file.startsWith(what)).map((file) => fs.readFileSync(join(world, file), "utf8"));
+
+test("in a hook that cannot be repeated", async () => { // it is not run again: its outcome is unknown
+  const at = await machine();
+  const { name, key, world } = await killed(at, "hook");
+  const undone = outcomes(await live(at, name, key, world, "hook"));
+  assert.deepEqual([undone["wire"], undone["charge"], undone["mail"]], ["unknown", "compensated", "compensated"]);
+  assert.deepEqual(effects(world, "back-"), ["x"]);
+});
+
+test("an older copy of the state", async () => { // the log has a compensation that it would announce: it counts as lost
+  const at = await machine();
+  const { name, key, world } = await killed(at, "copy");
+  fs.rmSync(`${key}.state`, { recursive: true });
+  fs.renameSync(`${key}.copy`, `${key}.state`);
+  const undone = outcomes(await live(at, name, key, world, "0"));
+  assert.equal(undone["mail"], "compensated"); // the probe has found it
+  assert.deepEqual(effects(world, "recall-"), ["x"]);
+});
+
 test("at every point", async () => {
   const at = await machine();
   const points = await play(at, 0);

@@ -5,7 +5,9 @@
  *     crashing.js NAME KEY WORLD POINT
  *
  * WORLD is a directory with what the agent has effects on. POINT is the number of the point at which
- * the process kills itself; 0: never. The points lie before and after each document that is saved, and
+ * the process kills itself; 0: never; "hook": within a compensation that is neither idempotent nor
+ * probed, as often as that compensation is called; "copy": after a compensation, with a copy of the
+ * state from before the signal. The points lie before and after each document that is saved, and
  * before each request that writes and after its answer; and around each effect.
  */
 import * as fs from "node:fs";
@@ -43,9 +45,28 @@ function effect(what, of) {
   passPoint();
 }
 
+/** @returns {never} */
+function die() {
+  process.kill(process.pid, "SIGKILL");
+  for (;;); // until it has come
+}
+
+/** What cannot be found out, and is not idempotent. @param {string} of */
+function callBack(of) {
+  effect("back", of);
+  die();
+}
+
+/** @param {string} of */
+function recall(of) {
+  effect("recall", of);
+  if (point === "copy") die();
+}
+
 const agent = await connect(name, { key, patience: 20_000 });
 agent.compensates("charge", (undo) => effect("refund", undo.key), { idempotent: true });
-agent.compensates("mail", (undo) => effect("recall", undo.key), { probe: (undo) => undo.keys.some((k) => fs.existsSync(join(world, `recall-${k}`))) });
+agent.compensates("mail", (undo) => recall(undo.key), { probe: (undo) => undo.keys.some((k) => fs.existsSync(join(world, `recall-${k}`))) });
+agent.compensates("wire", (undo) => callBack(undo.key));
 agent.restores((undo) => fs.writeFileSync(join(world, "state.json"), JSON.stringify(undo.state)));
 
 async function work() {
@@ -57,6 +78,8 @@ async function work() {
       return step.key;
     });
     await run.step("mail", { effect: "compensable", parents: [charge] }, (step) => effect("mail", step.key));
+    if (point === "copy") fs.cpSync(`${key}.state`, `${key}.copy`, { recursive: true });
+    if (point === "hook") await run.step("wire", { effect: "compensable", parents: [price] }, () => {});
     await run.signal(price, "output.bad_arguments");
     for (let turn = 0; ; turn++) await run.step("wait", { id: String(turn) }, () => sleep(50)); // until the next step tells it
   });

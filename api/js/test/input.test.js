@@ -174,6 +174,52 @@ test("a lost state", async (t) => { // what it may have begun is not begun again
   assert(at.events.some((e) => e.kind === "lost"));
 });
 
+/** @type {[string, (file: string) => void, number][]} */
+const DAMAGES = [
+  ["a byte changed", (file) => {
+    const data = fs.readFileSync(file);
+    data[data.length - 2] = (data[data.length - 2] ?? 0) ^ 1;
+    fs.writeFileSync(file, data);
+  }, 64],
+  ["an undertaking is missing between others", (file) => fs.unlinkSync(file), 64],
+  ["nothing happened", () => {}, 0],
+];
+for (const [what, damage, keys] of DAMAGES) {
+  test(`a damaged state: ${what}`, async (t) => { // counts as lost: a probe is asked about all keys
+    const at = await live(t);
+    const first = await at.connect();
+    first.compensates(() => {});
+    /** @type {string[]} */
+    const steps = [];
+    await first.run("damaged", async (run) => {
+      for (const name of ["a", "b", "c"]) steps.push((await run.step(name, { effect: "compensable" }, () => {})).exec);
+      for (const exec of steps.slice(0, 2)) {
+        await run.signal(exec, "output.bad_arguments");
+        await at.outcomes(first);
+      }
+    });
+    await first.close();
+    const number = (/** @type {string} */ file) => Number(file.split("-")[2]?.replace(".doc", ""));
+    const [oldest = ""] = fs.readdirSync(`${at.key}.state`).filter((file) => file.startsWith("work-")).sort((a, b) => number(a) - number(b));
+    damage(join(`${at.key}.state`, oldest));
+    const agent = await at.connect();
+    /** @type {number[]} */
+    const asked = [];
+    const ask = (/** @type {import("../src/index.js").Undo} */ undo) => void asked.push(undo.keys.length);
+    agent.compensates(ask, {
+      probe: (undo) => {
+        ask(undo);
+        return false;
+      },
+    });
+    await agent.run("damaged", async (run) => {
+      await run.signal(steps[2] ?? "", "output.bad_arguments");
+      assert.deepEqual(await at.outcomes(agent), { c: "compensated" });
+    });
+    assert.equal(Math.max(...asked), keys);
+  });
+}
+
 /**
  * An agent at a ledger that lies: it passes requests on, and changes answers; null: the answer is lost.
  *

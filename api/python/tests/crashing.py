@@ -3,7 +3,9 @@
     crashing.py NAME KEY WORLD POINT
 
 WORLD is a directory with what the agent has effects on. POINT is the number of the point at which
-the process kills itself; 0: never. The points lie before and after each document that is saved, and
+the process kills itself; 0: never; "hook": within a compensation that is neither idempotent nor
+probed, as often as that compensation is called; "copy": after a compensation, with a copy of the
+state from before the signal. The points lie before and after each document that is saved, and
 before each request that writes and after its answer; and around each effect.
 """
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import time
@@ -23,7 +26,8 @@ from recoveryledger import RolledBack, Undo
 from recoveryledger.ledger import Ledger
 from recoveryledger.store import Store
 
-name, key, world, point = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), int(sys.argv[4])
+name, key, world, named = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4]
+point = int(named) if named.isdigit() else 0
 passed, turns = 0, count()
 
 
@@ -70,6 +74,14 @@ def refund(undo: Undo) -> None:
 @agent.compensates("mail", probe=lambda undo: any((world / f"recall-{k}").exists() for k in undo.keys))
 def recall(undo: Undo) -> None:
     effect("recall", undo.key)
+    if named == "copy":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@agent.compensates("wire")
+def call_back(undo: Undo) -> None:
+    effect("back", undo.key)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @agent.restores
@@ -90,6 +102,11 @@ def work() -> None:
         with run.step("mail", effect="compensable", parents=[charge]) as mail:
             if not mail.done:
                 effect("mail", mail.key)
+        if named == "copy":
+            shutil.copytree(key + ".state", key + ".copy")
+        if named == "hook":
+            with run.step("wire", effect="compensable", parents=[price]):
+                pass
         run.signal(price, "output.bad_arguments")
         while True:  # until the next step tells it
             with run.step("wait", id=str(next(turns))):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ SAMPLE = 10
 class Crash(unittest.TestCase):
     enrolling = threading.Lock()
 
-    def live(self, world: pathlib.Path, name: str, key: pathlib.Path, point: int) -> subprocess.CompletedProcess[str]:
+    def live(self, world: pathlib.Path, name: str, key: pathlib.Path, point: int | str) -> subprocess.CompletedProcess[str]:
         """One life of the agent."""
         env = {**machine().env, "PYTHONPATH": str(PACKAGE)}
         return subprocess.run([sys.executable, str(CRASHING), name, str(key), str(world), str(point)], env=env, capture_output=True, text=True,
@@ -51,6 +52,37 @@ class Crash(unittest.TestCase):
         self.assertEqual([path.read_text() for path in world.glob("recall-*")], ["x"], what)  # not idempotent: once
         self.assertEqual(json.loads((world / "state.json").read_text()), {"price": None})
         return int(told["points"])
+
+    def killed(self, where: Machine, named: str) -> tuple[str, pathlib.Path, pathlib.Path]:
+        """The first life of an agent that is killed at a point with a name: its name, key and world."""
+        with self.enrolling:
+            name, key = where.enrol()
+        world = where.dir / f"world{name}"
+        world.mkdir()
+        first = self.live(world, name, key, named)
+        self.assertEqual(first.returncode, -signal.SIGKILL, first.stderr)
+        return name, key, world
+
+    def undone(self, life: subprocess.CompletedProcess[str]) -> dict[str, str]:
+        """What a life says of the outcome of each step."""
+        self.assertEqual(life.returncode, 0, life.stderr)
+        return {n.split("/")[1]: result.split(":")[0] for n, result in json.loads(life.stdout)["undone"].items() if "wait" not in n}
+
+    def test_in_a_hook(self) -> None:
+        """A compensation that cannot be found out, and is not idempotent, is not run again: its outcome is unknown."""
+        name, key, world = self.killed(machine(), "hook")
+        undone = self.undone(self.live(world, name, key, "hook"))
+        self.assertEqual((undone["wire"], undone["charge"], undone["mail"]), ("unknown", "compensated", "compensated"))
+        self.assertEqual([path.read_text() for path in world.glob("back-*")], ["x"])
+
+    def test_an_older_copy(self) -> None:
+        """A state from a backup: the log has a compensation that this state would announce, so it counts as lost."""
+        name, key, world = self.killed(machine(), "copy")
+        shutil.rmtree(f"{key}.state")
+        pathlib.Path(f"{key}.copy").rename(f"{key}.state")
+        undone = self.undone(self.live(world, name, key, 0))
+        self.assertEqual(undone["mail"], "compensated", undone)  # the probe has found it
+        self.assertEqual([path.read_text() for path in world.glob("recall-*")], ["x"])
 
     def test_every_point(self) -> None:
         where = machine()

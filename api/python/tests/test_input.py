@@ -163,6 +163,34 @@ class Inputs(Live):
         self.assertEqual((len(asked[0].keys), asked[0].step, asked[0].result), (64, "charge", None))
         self.assertIn("lost", [event.kind for event in self.events])
 
+    def test_a_damaged_state(self) -> None:
+        """A byte that changed, and an undertaking that is missing between others, make a state count as lost."""
+
+        def change(document: pathlib.Path) -> None:
+            data = document.read_bytes()
+            document.write_bytes(data[:-2] + bytes([data[-2] ^ 1]) + data[-1:])
+
+        for damage, keys in ((change, 64), (pathlib.Path.unlink, 64), (pathlib.Path.exists, 0)):
+            self.name, self.key = self.machine.enrol()
+            agent = self.connect()
+            agent.compensates(lambda undo: None)
+            steps: list[str] = []
+            with agent.run("damaged") as run:
+                for name in ("a", "b", "c"):
+                    with run.step(name, effect="compensable") as step:
+                        steps.append(step.exec)
+                for exec in steps[:2]:
+                    self.outcomes(agent, run.signal(exec, "output.bad_arguments"))
+            agent.close()
+            damage(min(pathlib.Path(f"{self.key}.state").glob("work-*.doc"), key=lambda path: int(path.stem.split("-")[2])))
+            asked: list[Undo] = []
+            agent = self.connect()
+            agent.compensates(probe=lambda undo: asked.append(undo) or False)(lambda undo: asked.append(undo))
+            with agent.run("damaged") as run:
+                self.assertEqual(self.outcomes(agent, run.signal(steps[2], "output.bad_arguments")), {"c": "compensated"})
+            self.assertEqual(max(len(undo.keys) for undo in asked), keys, damage)
+            agent.close()
+
 
 class Proxy(http.server.BaseHTTPRequestHandler):
     """A ledger that lies: it passes requests on, and changes answers."""
