@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"encoding/base64"
 	"fmt"
 	"io"
 	"runtime"
@@ -34,13 +35,16 @@ func (l *lines) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// tokenHead begins a token: {"alg":"EdDSA","kid":"a","typ":"exec+jwt"}.
+const tokenHead = "eyJhbGciOiJFZERTQSIsImtpZCI6ImEiLCJ0eXAiOiJleGVjK2p3dCJ9."
+
 // heapMax is the growth of the heap that an import may need, whatever the size of the file: open
-// traces of runs and span rows (64,000 of them) are most of it.
+// traces of runs and span rows (64,000 of them) are most of it, or the tokens of a file.
 const heapMax = 48 << 20
 
 // A file of 100 MB is read in flat memory: 4 MiB where a record is a run, 48 MiB where a run is
 // many records. Usually a smaller file is read, under the same bounds. Formats whose file is one
-// record (swe-agent, toolbench, galaxy) hold that record, whose size has a limit (TestRecordLimit).
+// record hold that record, whose size has a limit (TestRecordLimit).
 func TestImportIsFlatChaos(t *testing.T) {
 	limit := budget.Budget{Short: 1 << 20, Usual: 3 << 20, Chaos: 100 << 20}.Now()
 	pad := strings.Repeat("word ", 400)
@@ -86,8 +90,17 @@ func TestImportIsFlatChaos(t *testing.T) {
 		OpenInference: func(i int) string {
 			return one(fmt.Sprintf(`{"name": "get_a", "context": {"trace_id": "0x%032x", "span_id": "0x%016x"}, "parent_id": null, "start_time": "2026-01-02T03:04:05Z", "end_time": "2026-01-02T03:04:06Z", "status": {"status_code": "OK"}, "attributes": {"openinference.span.kind": "TOOL", "tool.name": "get_a", "input.value": %q}, "events": []}`, i/4+1, i+1, pad))
 		},
+		ECT: func(i int) string { // no key is given: no signature is checked
+			claims := fmt.Sprintf(`{"iss":"spiffe://example.org/%d","jti":"t%d","wid":"w%d","exec_act":"get_a","pred":[],"ext":{"org.example.note":%q}}`, i%7, i, i/4, pad)
+			return tokenHead + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "." + strings.Repeat("A", 86)
+		},
 	}
-	manyRecords := map[Format]bool{LangSmith: true, OTLP: true, OpenInference: true, OpenHands: true}
+	for _, format := range Formats() {
+		if oneRecord := format == SWEAgent || format == ToolBench || format == Galaxy; records[format] == nil != oneRecord {
+			t.Errorf("%s is not read", format)
+		}
+	}
+	manyRecords := map[Format]bool{LangSmith: true, OTLP: true, OpenInference: true, OpenHands: true, ECT: true}
 	for format, line := range records {
 		var before, now runtime.MemStats
 		runtime.GC()
