@@ -30,6 +30,7 @@ func (m *machine) runs() (dir string) {
 // TestConsoleLab sweeps from a page. The page says what the command that the page names prints. A
 // ledger has no such page.
 func TestConsoleLab(t *testing.T) {
+	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	for _, path := range []string{"/", "/lab"} {

@@ -85,6 +85,7 @@ func plain(text string) []string {
 
 // TestDemo runs the demo as users do, and compares its output with docs/demo.md.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	cmd, dir, said := startDemo(t)
 	out, err := cmd.Output()
 	if err != nil {
@@ -179,6 +180,7 @@ func lookAt(t *testing.T, command string) {
 // TestDemoKilled kills the demo itself, in a way that it cannot answer: what it
 // has started ends all the same.
 func TestDemoKilled(t *testing.T) {
+	t.Parallel()
 	cmd, dir, said := startDemo(t)
 	stdout, err := cmd.StdoutPipe()
 	if err == nil {
@@ -209,6 +211,7 @@ func TestDemoKilled(t *testing.T) {
 // TestDemoEnds ends a demo by Ctrl-C, and kills one of its processes from
 // outside: it says so, and nothing is left running.
 func TestDemoEnds(t *testing.T) {
+	t.Parallel()
 	for _, end := range []struct {
 		name  string
 		by    func(t *testing.T, demo *os.Process, children map[string]int)
@@ -256,6 +259,7 @@ func TestDemoEnds(t *testing.T) {
 // TestDemoElsewhere: where there is no directory for it, or another demo has it,
 // it says so and what to do, and starts nothing.
 func TestDemoElsewhere(t *testing.T) {
+	t.Parallel()
 	binary := program(t)
 	file := filepath.Join(t.TempDir(), "file")
 	used := t.TempDir()

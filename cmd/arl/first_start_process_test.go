@@ -17,6 +17,7 @@ import (
 // Several first starts on one directory at once: one makes the ledger, the
 // others say that it is in use, in words of ours.
 func TestFirstStartsAtOnce(t *testing.T) {
+	t.Parallel()
 	binary := program(t)
 	for range 3 {
 		dir := t.TempDir()

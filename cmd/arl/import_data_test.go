@@ -35,6 +35,7 @@ func realRuns() map[importer.Format][2]string {
 // audits the log through its tiles, and computes everything in the stopped
 // ledger again.
 func TestImportRealRunsChaos(t *testing.T) {
+	t.Parallel()
 	data := filepath.FromSlash("../../../shared/data")
 	if _, err := os.Stat(data); err != nil {
 		t.Skip("missing: ../shared/data: the data sets")

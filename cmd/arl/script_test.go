@@ -94,6 +94,7 @@ func (t tidied) Run() int {
 //
 // With go test -short those of racedScripts run.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	testscript.Run(t, testscript.Params{
 		Files:         scriptsOfRun(t),
 		UpdateScripts: *update,
