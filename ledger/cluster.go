@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 
 	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/dedup"
-	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/disk"
 	"recoveryledger/merkle"
 )
 
@@ -47,18 +48,9 @@ func (c *Cluster) incarnation() string {
 
 const (
 	keepEvery   = time.Second     // between two syncs of the store of a node
-	doubtAfter  = 2 * time.Second // without agreement, until new submissions are turned away
 	settleMax   = 5 * time.Second // in which a log that ends waits for the fate of an offered batch
 	followAhead = 16              // batches that are decoded before the order takes them
 )
-
-// notLeading refuses entries on a node that does not order the log.
-var notLeading = entry.Refuse(entry.NotReady, "", "this node does not order the log").
-	WithRemedy("send the same entry again: to the node that orders the log, or to this node later")
-
-// noAgreement refuses entries while the nodes do not agree.
-var noAgreement = entry.Refuse(entry.NotReady, "", "the nodes of the cluster have not agreed for %v", doubtAfter).
-	WithRemedy("the entry may be registered when a majority of the nodes runs: send the same entry again later, or look whether it is there")
 
 // Leads reports whether this node orders the log, as far as it knows. A log that is no node of a
 // cluster always does.
@@ -100,6 +92,15 @@ func (l *Log) enter(ctx context.Context) *node {
 			group.Wait()
 		},
 	}
+}
+
+// behind returns where the next batch comes from. A node whose disk is at its reserve follows no
+// further, so that it keeps what it has: it looks again each second.
+func (n *node) behind(space *disk.Space) <-chan agreement.Standing {
+	if n.standing == nil || space.Enough() {
+		return n.standing
+	}
+	return nil
 }
 
 // sync lets the store be made durable up to last, unless the sync before is under way.
@@ -197,10 +198,10 @@ func (l *Log) commitNext(batch []*submission) (rest []*submission) {
 	o := &l.order
 	now, refusal := l.clock.Now(o.last.At)
 	if refusal == nil {
-		refusal = l.space.Check()
+		refusal = cmp.Or(l.space.Check(), l.cfg.Cluster.Refusal())
 	}
-	if !o.leads() {
-		refusal = notLeading
+	if !o.leads() && (refusal == nil || o.term.ID == 0) { // one that has a term says why it does not follow
+		refusal = agreement.Elsewhere
 	}
 	p := l.pend(now)
 	l.must(o.check())
@@ -244,7 +245,7 @@ func (l *Log) agree(p *pending, next *Batch) error {
 	term := o.term
 	go func() { settled <- agreement.Settle(ctx, c.Sequencer, term, next.Seq, offered.Encode(c.Secret)) }()
 	l.putIndexes(p)
-	doubt := time.NewTimer(doubtAfter)
+	doubt := time.NewTimer(agreement.DoubtAfter)
 	defer doubt.Stop()
 	var in <-chan *submission
 	ending, giveUp := o.ending, (<-chan time.Time)(nil)
@@ -256,7 +257,7 @@ func (l *Log) agree(p *pending, next *Batch) error {
 			}
 			return err
 		case <-doubt.C:
-			l.away.Store(noAgreement)
+			l.away.Store(cmp.Or(c.Refusal(), agreement.NoneAgree))
 			in = l.in
 		case s := <-in:
 			l.turnAway(nil, s)

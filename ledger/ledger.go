@@ -432,7 +432,7 @@ func (l *Log) Run(ctx context.Context) error {
 			}
 		case chunk := <-l.chunks:
 			l.commitChunk(&chunk)
-		case b := <-node.standing:
+		case b := <-node.behind(l.space):
 			l.follow(b)
 		case t, open := <-node.terms:
 			if !open {

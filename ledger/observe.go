@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -40,10 +41,11 @@ func (l *Log) Ready() error {
 	if _, refusal := l.clock.Now(l.view.Load().at); refusal != nil {
 		return refusal
 	}
-	if refusal := l.away.Load(); refusal != nil {
-		return refusal
+	refusal := cmp.Or(l.away.Load(), l.Space())
+	if c := l.cfg.Cluster; c != nil {
+		refusal = cmp.Or(c.Refusal(), refusal)
 	}
-	if refusal := l.space.Check(); refusal != nil {
+	if refusal != nil {
 		return refusal
 	}
 	if !l.Leads() {
@@ -51,6 +53,10 @@ func (l *Log) Ready() error {
 	}
 	return nil
 }
+
+// Space returns why the disk here has no room for entries (insufficient-storage); nil: it has. A
+// node of a cluster whose disk has no room follows the others no further.
+func (l *Log) Space() *entry.Refusal { return l.space.Check() }
 
 // Prepared waits until Run has found the store sound and takes entries. The error is [ErrStopped],
 // or that of ctx.

@@ -146,7 +146,7 @@ func (l *Log) await(ctx context.Context, s *submission) error {
 	case <-unsettled:
 		return ctx.Err()
 	}
-	if s.answer.Refused == notLeading && s.agreed == 0 {
+	if s.answer.Refused == agreement.Elsewhere && s.agreed == 0 {
 		return agreement.ErrNotLeading
 	}
 	return nil

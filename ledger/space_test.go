@@ -4,11 +4,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 )
 
@@ -117,3 +119,56 @@ func (d *deafDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 }
 
 func (d *deafDisk) Unwrap() vfs.FS { return d.FS }
+
+// scarceDisk has as much free space as a test says.
+type scarceDisk struct {
+	vfs.FS
+	free atomic.Uint64
+}
+
+func (d *scarceDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+	return vfs.DiskUsage{AvailBytes: d.free.Load()}, nil
+}
+
+func (d *scarceDisk) Unwrap() vfs.FS { return d.FS }
+
+// TestClusterReserve: a node whose disk is at its reserve follows no further, says so, and catches
+// up when it has room. A leader says why the cluster takes no entries. What is registered is
+// answered nevertheless.
+func TestClusterReserve(t *testing.T) {
+	s, scarce := newShared(t), &scarceDisk{FS: vfs.NewMem()}
+	scarce.free.Store(1 << 40)
+	var unable atomic.Pointer[entry.Refusal]
+	a := s.join("a", vfs.NewMem(), func(c *ledger.Config) { c.Cluster.Unable = unable.Load })
+	b := s.join("b", vfs.NewMem(), func(c *ledger.Config) { c.FS, c.Reserve = scarce, 1<<20 })
+	a.lead()
+	known := batchOf(t, 1)
+	a.registered(known, 0, false)
+	equal(t, a, b)
+
+	scarce.free.Store(1<<20 - 1)
+	if refusal, ok := errors.AsType[*entry.Refusal](b.Ready()); !ok || refusal.Problem != entry.InsufficientStorage || b.Space() == nil || a.Space() != nil {
+		t.Errorf("a follower without room: %v", b.Ready())
+	}
+	for i := range uint64(5) {
+		a.registered(batchOf(t, 1), 1+i, false)
+		must(t, b.Alive(t.Context()))
+	}
+	if size := b.Size(); size > 2 { // it may have waited for one batch already
+		t.Errorf("a follower without room takes %d entries", size)
+	}
+	b.registered(resent(t, known), 0, true)
+	scarce.free.Store(1 << 40)
+	equal(t, a, b)
+
+	unable.Store(entry.Refuse(entry.InsufficientStorage, "", "no majority has room"))
+	if answer, err := a.Submit(t.Context(), newUnsigned(t)); err != nil || answer.Refused != unable.Load() || !errors.Is(a.Ready(), unable.Load()) {
+		t.Errorf("a cluster without room: %+v, %v, ready: %v", answer, err, a.Ready())
+	}
+	a.registered(resent(t, known), 0, true)
+	unable.Store(nil)
+	a.registered(batchOf(t, 1), 6, false)
+	equal(t, a, b)
+	a.stop()
+	b.stop()
+}

@@ -19,7 +19,11 @@ func ofCluster() []Metric {
 			Meaning: "Entries that another node has on its disk and this one lacks, as the node that is asked knows it."},
 		Metric{Name: "arl_cluster_agreement_seconds", Type: Histogram, Unit: "seconds", buckets: []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10},
 			Meaning: "Time from the first offer of a batch of entries to its place in the order, at the node that leads."},
-		Metric{Name: "arl_cluster_overtaken_total", Type: Counter, Meaning: "Batches that this node offered and took back, because another node had begun to lead. Their submitters heard that the ledger was not ready."})
+		Metric{Name: "arl_cluster_overtaken_total", Type: Counter, Meaning: "Batches that this node offered and took back, because another node had begun to lead. Their submitters heard that the ledger was not ready."},
+		Metric{Name: "arl_cluster_paused", Type: Gauge, pulled: true, Meaning: "1 if this node takes no more of what the others register, because its disk is at its reserve."},
+		Metric{Name: "arl_cluster_etcd_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Size of etcd's database at this node. At the quota the cluster takes no writes."},
+		Metric{Name: "arl_cluster_etcd_used_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Bytes in use in etcd's database at this node. Entries are slow from half of the quota on, and refused from three quarters on."},
+		Metric{Name: "arl_cluster_etcd_quota_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Quota of etcd's database."})
 }
 
 // Agreed counts a batch that this node offered. It is meant for [agreement.Observe].
@@ -44,5 +48,17 @@ func (m *Metrics) Cluster(leads func() bool, nodes func(context.Context) (*api.C
 		for _, one := range c.Members {
 			emit("arl_cluster_lag_entries", float64(one.Lag), one.Name)
 		}
+	})
+}
+
+// Room shows whether a node of a cluster follows no further, and what its etcd holds: the size of
+// the database, how much of it is in use, and its quota, in bytes.
+func (m *Metrics) Room(paused func() bool, etcd func() (size, used, quota int64)) {
+	m.add("room", func(emit emit) {
+		emit("arl_cluster_paused", truth(paused()))
+		size, used, quota := etcd()
+		emit("arl_cluster_etcd_bytes", float64(size))
+		emit("arl_cluster_etcd_used_bytes", float64(used))
+		emit("arl_cluster_etcd_quota_bytes", float64(quota))
 	})
 }

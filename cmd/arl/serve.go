@@ -103,7 +103,7 @@ func (a *app) serveCommand() *cobra.Command {
 
 // reserveBytes is the reserve as the store takes it: there 0 means the default,
 // and one byte is as good as none.
-func (o *serveOptions) reserveBytes() uint64 { return max(o.reserve, 1) }
+func (o *serveOptions) reserveBytes() uint64 { return max(o.cell.Reserve(o.reserve), 1) }
 
 func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	e, err := a.prepareServe(ctx, o)

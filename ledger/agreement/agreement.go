@@ -17,6 +17,7 @@ import (
 	"iter"
 	"time"
 
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
@@ -31,6 +32,18 @@ var (
 	ErrDiverged = errors.New("agreement: this node is not like the others")
 	// ErrNotLeading says that another node orders the log, or none does.
 	ErrNotLeading = errors.New("agreement: this node does not order the log")
+)
+
+// DoubtAfter is the time without agreement until new submissions are turned away.
+const DoubtAfter = 2 * time.Second
+
+var (
+	// Elsewhere refuses entries on a node that does not order the log.
+	Elsewhere = entry.Refuse(entry.NotReady, "", "this node does not order the log").
+			WithRemedy("send the same entry again: to the node that orders the log, or to this node later")
+	// NoneAgree refuses entries while the nodes do not agree.
+	NoneAgree = entry.Refuse(entry.NotReady, "", "the nodes of the cluster have not agreed for %v", DoubtAfter).
+			WithRemedy("the entry may be registered when a majority of the nodes runs: send the same entry again later, or look whether it is there")
 )
 
 // Leadership says which node is to order.

@@ -12,7 +12,7 @@ import (
 // followPause is the time before the order is read again after an error.
 const followPause = 100 * time.Millisecond
 
-// Member is what makes a node one of a cluster. Every field is mandatory.
+// Member is what makes a node one of a cluster. All fields but Unable are mandatory.
 type Member struct {
 	// Sequencer is the order that the nodes share.
 	Sequencer Sequencer
@@ -20,6 +20,9 @@ type Member struct {
 	Secret []byte
 	// Incarnation names the cluster.
 	Incarnation Incarnation
+	// Unable returns why the cluster takes no new entries at the moment, which the log asks at
+	// every batch. Nil, also as its result: it takes entries.
+	Unable func() *entry.Refusal
 }
 
 // Check returns an error if a field is missing.
@@ -28,6 +31,14 @@ func (m *Member) Check() error {
 		return errors.New("agreement: Sequencer, Secret and Incarnation of a node of a cluster are required")
 	}
 	return nil
+}
+
+// Refusal returns why the cluster takes no new entries; nil: it takes entries.
+func (m *Member) Refusal() *entry.Refusal {
+	if m.Unable == nil {
+		return nil
+	}
+	return m.Unable()
 }
 
 // Standing is a batch that stands in the order.

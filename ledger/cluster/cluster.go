@@ -42,13 +42,15 @@ import (
 
 	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/durable"
+	"recoveryledger/ledger/entry"
 )
 
 // ErrWiped reports a node whose files of etcd are gone. It must not go on as the member that it
 // was, which may have voted: a member that votes twice makes two orders.
 var ErrWiped = errors.New("cluster: the files of etcd are gone")
 
-// Config says how a node of a cluster is opened. All fields but Ask and Logger are mandatory.
+// Config says how a node of a cluster is opened. All fields but Quota, Ask and
+// Logger are mandatory.
 type Config struct {
 	// Dir is where etcd keeps its files. It must not be restored from a backup, or copied.
 	Dir string
@@ -75,6 +77,9 @@ type Config struct {
 	// After is the number of the last batch that every node had when the cluster was made; 0: of
 	// a log without entries. It is the same at every node, and stays.
 	After uint64
+	// Quota is how many bytes the database of etcd may have; it takes nothing more at its quota. 0:
+	// 4 GiB. All nodes should have the same.
+	Quota int64
 	// Ask asks another node for its log, and for the root of a size. Nil: nobody is asked before
 	// the first batch of a term.
 	Ask func(ctx context.Context, c Contact, size uint64) (*Shown, error)
@@ -87,7 +92,7 @@ type Config struct {
 const (
 	electionTime  = time.Second            // without a heartbeat, until another node wants to lead
 	heartbeatTime = 100 * time.Millisecond // between two heartbeats of the leader
-	quota         = 4 << 30                // bytes of etcd's database
+	quotaDefault  = 4 << 30                // bytes of etcd's database
 	requestMax    = 2 << 20                // bytes of a request: a batch and its keys
 )
 
@@ -97,8 +102,7 @@ type Node struct {
 	etcd   *embed.Etcd
 	client *clientv3.Client
 	prefix string
-	trim   trimmer
-	room   int64         // roomMax, but in a test
+	trim   trim
 	closed chan struct{} // closed: what runs for the node ends
 	ending sync.Once     // closes it
 	group  sync.WaitGroup
@@ -106,8 +110,9 @@ type Node struct {
 	url        atomic.Pointer[string]
 	confirming chan struct{} // has room for the one that confirms the term
 	standing   atomic.Pointer[standing]
-	aside      atomic.Bool  // whether the node begins no term
-	compared   atomic.Int64 // the term before whose first batch the other nodes were asked
+	aside      atomic.Bool                   // whether the node begins no term
+	compared   atomic.Int64                  // the term before whose first batch the other nodes were asked
+	roomless   atomic.Pointer[entry.Refusal] // while too few nodes have room
 }
 
 // Open starts the node. It does not wait for the other nodes. The error is [ErrWiped], or that of a
@@ -116,7 +121,8 @@ func Open(c *Config) (*Node, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: *c, prefix: prefixOf(c.Origin), trim: trimmer{}, room: roomMax}
+	n := &Node{cfg: *c, prefix: prefixOf(c.Origin), trim: trim{lacking: lacking{}}}
+	n.cfg.Quota = cmp.Or(n.cfg.Quota, quotaDefault)
 	if n.cfg.Logger == nil {
 		n.cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -204,7 +210,7 @@ func (n *Node) embedded() *embed.Config {
 	c.PeerTLSInfo.CertFile, c.PeerTLSInfo.KeyFile, c.PeerTLSInfo.TrustedCAFile = n.cfg.CertFile, n.cfg.KeyFile, n.cfg.CAFile
 	c.PeerTLSInfo.ClientCertAuth = true
 	c.TickMs, c.ElectionMs = uint(heartbeatTime.Milliseconds()), uint(electionTime.Milliseconds())
-	c.QuotaBackendBytes, c.MaxRequestBytes = quota, requestMax
+	c.QuotaBackendBytes, c.MaxRequestBytes = n.cfg.Quota, requestMax
 	c.SnapshotCount, c.SnapshotCatchUpEntries = 100, 50
 	c.CompactHashCheckTime = time.Minute
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapTo(n.cfg.Logger, n.cfg.Fatal))

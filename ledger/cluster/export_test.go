@@ -6,12 +6,12 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 )
 
-// SetRoom says how many bytes etcd may hold until no node is waited for.
-func (n *Node) SetRoom(bytes int64) { n.room = bytes }
+// RemoveKept removes what no node needs any more.
+func (n *Node) RemoveKept(ctx context.Context) error { return n.remove(ctx) }
 
-// Lag has another node keep nothing.
-func (n *Node) Lag(ctx context.Context, name string) error {
-	_, err := n.client.Put(ctx, n.key("n/"+name), "{}")
+// Say has another node keep what text says.
+func (n *Node) Say(ctx context.Context, name, text string) error {
+	_, err := n.client.Put(ctx, n.key("n/"+name), text)
 	return err
 }
 

@@ -2,73 +2,87 @@ package cluster
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.uber.org/zap"
 
 	"recoveryledger/ledger/agreement"
+	"recoveryledger/ledger/entry"
 )
 
 // TestLeast: what all nodes keep may go. A node that was not heard of yet holds everything, and one
 // that lacks a batch and is silent for an hour holds nothing more. The silence of nodes that lack
-// nothing does not count. If etcd is full, what most nodes keep may go. Two heads of one number are
-// found.
+// nothing does not count. If etcd is full, what most nodes keep may go.
 func TestLeast(t *testing.T) {
-	said := func(name string, revision int64, k kept) *mvccpb.KeyValue {
-		value, err := json.Marshal(k)
-		if err != nil {
-			t.Fatal(err)
+	nodes := func(all ...keep) map[string]keep {
+		named := map[string]keep{}
+		for i, k := range all {
+			named[string(rune('a'+i))] = k
 		}
-		return &mvccpb.KeyValue{Key: []byte(name), Value: value, ModRevision: revision}
+		return named
 	}
-	own, began, heard := kept{Seq: 9, Size: 90}, time.Unix(0, 0), trimmer{}
-	a, b, c := said("a", 1, own), said("b", 2, kept{Seq: 7, Size: 70}), said("c", 3, kept{Seq: 4, Size: 40})
+	said := func(revision int64, seq uint64) keep { return keep{kept{Seq: seq}, revision} }
+	began, heard := time.Unix(0, 0), lacking{}
+	a, b, c := said(1, 9), said(2, 7), said(3, 4)
 	for i, test := range []struct {
 		after time.Duration
-		nodes []*mvccpb.KeyValue
+		nodes map[string]keep
 		want  uint64
 	}{
-		{0, []*mvccpb.KeyValue{a, b}, 0},
-		{0, []*mvccpb.KeyValue{a, b, c}, 4},
-		{silentMax - 1, []*mvccpb.KeyValue{a, b, c}, 4},
-		{silentMax, []*mvccpb.KeyValue{a, said("b", 8, kept{Seq: 8, Size: 80}), c}, 8},
-		{silentMax, []*mvccpb.KeyValue{a, said("b", 8, kept{Seq: 8, Size: 80}), said("c", 9, kept{Seq: 4, Size: 40})}, 4},
+		{0, nodes(a, b), 0},
+		{0, nodes(a, b, c), 4},
+		{silentMax - 1, nodes(a, b, c), 4},
+		{silentMax, nodes(a, said(8, 8), c), 8},
+		{silentMax, nodes(a, said(8, 8), said(9, 4)), 4},
 	} {
-		got, err := heard.least(began.Add(test.after), test.nodes, 3, own, false)
-		if err != nil || got != test.want {
-			t.Errorf("case %d: %d, %v, want %d", i, got, err, test.want)
+		if got := heard.least(began.Add(test.after), test.nodes, 3, 9, false); got != test.want {
+			t.Errorf("case %d: %d, want %d", i, got, test.want)
 		}
 	}
-	idle, next := trimmer{}, kept{Seq: 10, Size: 100}
+	idle := lacking{}
 	for i, test := range []struct {
-		after time.Duration
-		own   kept
-		want  uint64
-	}{{0, own, 9}, {2 * silentMax, next, 9}, {3*silentMax - 1, next, 9}, {3 * silentMax, next, 10}} {
-		nodes := []*mvccpb.KeyValue{said("a", 1, test.own), said("b", 2, own), said("c", 3, own)}
-		got, err := idle.least(began.Add(test.after), nodes, 3, test.own, false)
-		if err != nil || got != test.want {
-			t.Errorf("idle, case %d: %d, %v, want %d", i, got, err, test.want)
+		after     time.Duration
+		own, want uint64
+	}{{0, 9, 9}, {2 * silentMax, 10, 9}, {3*silentMax - 1, 10, 9}, {3 * silentMax, 10, 10}} {
+		if got := idle.least(began.Add(test.after), nodes(said(1, test.own), said(2, 9), said(3, 9)), 3, test.own, false); got != test.want {
+			t.Errorf("idle, case %d: %d, want %d", i, got, test.want)
 		}
 	}
-	for want, nodes := range map[uint64][]*mvccpb.KeyValue{7: {a, b, c}, 4: {a, c}, 0: {a}} {
-		if got, err := heard.least(began, nodes, 3, own, true); err != nil || got != want {
-			t.Errorf("full, %d nodes: %d, %v, want %d", len(nodes), got, err, want)
+	for want, all := range map[uint64]map[string]keep{7: nodes(a, b, c), 4: nodes(a, c), 0: nodes(a)} {
+		if got := heard.least(began, all, 3, 9, true); got != want {
+			t.Errorf("full, %d nodes: %d, want %d", len(all), got, want)
 		}
 	}
-	other := own
-	other.Root[0]++
-	if _, err := heard.least(began, []*mvccpb.KeyValue{a, said("b", 10, other), c}, 3, own, false); !errors.Is(err, agreement.ErrDiverged) {
-		t.Errorf("another root: %v", err)
+}
+
+// TestSlowed: batches are offered slowly between the half and three quarters of the quota.
+func TestSlowed(t *testing.T) {
+	for used, want := range map[int64]time.Duration{0: 0, 400: 0, 500: slowMost / 2, 600: slowMost, 900: slowMost} {
+		if got := slowed(used, 800, agreement.MaxBytes); got != want {
+			t.Errorf("%d of 800: %v, want %v", used, got, want)
+		}
 	}
-	if _, err := heard.least(began, []*mvccpb.KeyValue{{Key: []byte("b"), Value: []byte("{")}}, 3, own, false); err == nil {
-		t.Error("a value that is none")
+	if whole, small, none := slowed(600, 800, agreement.MaxBytes), slowed(600, 800, agreement.MaxBytes/4), slowed(600, 800, 0); whole != 4*small || none != whole/16 {
+		t.Errorf("a whole batch waits %v, a quarter of one %v, none %v", whole, small, none)
+	}
+}
+
+// TestUnable: entries are refused from three quarters of the quota on, and where the database is
+// about to reach its quota, though little of it is in use.
+func TestUnable(t *testing.T) {
+	for _, test := range []struct {
+		size, used int64
+		want       string
+	}{
+		{590, 590, ""}, {690, 599, ""}, {600, 600, "start the nodes that lag"}, {700, 10, "arl cluster compact"}, {900, 10, "arl cluster compact"},
+	} {
+		refusal := unable(test.size, test.used, 800)
+		if test.want == "" && refusal != nil || test.want != "" && (refusal == nil || refusal.Problem != entry.InsufficientStorage || !strings.Contains(refusal.Remedy, test.want)) {
+			t.Errorf("%+v: %v", test, refusal)
+		}
 	}
 }
 

@@ -61,7 +61,7 @@ type Member struct {
 }
 
 // tend tells the cluster how to reach this node, and, where it leads, promotes the nodes that
-// joined and have caught up.
+// joined and have caught up, and removes what no node needs.
 func (n *Node) tend() {
 	told := (*string)(nil)
 	tick := time.NewTicker(tendEvery)
@@ -73,6 +73,9 @@ func (n *Node) tend() {
 		}
 		if n.Leads() {
 			n.promote(ctx)
+			if err := n.remove(context.Background()); err != nil {
+				n.cfg.Logger.Debug("nothing is removed from etcd", "error", err.Error())
+			}
 		}
 		cancel()
 		select {

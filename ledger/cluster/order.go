@@ -27,6 +27,7 @@ func (n *Node) key(name string) string { return n.prefix + name }
 
 // Propose implements [agreement.Sequencer].
 func (n *Node) Propose(ctx context.Context, t agreement.Term, seq uint64, batch []byte) error {
+	n.slow(ctx, len(batch))
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
 	if err := n.compare(ctx, t, batch); err != nil {

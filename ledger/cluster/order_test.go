@@ -100,6 +100,7 @@ func TestTrim(t *testing.T) {
 		must(t, n.Propose(t.Context(), in, seq, named(seq)))
 	}
 	must(t, n.Kept(t.Context(), 3, merkle.Head{Size: 3}))
+	must(t, n.RemoveKept(t.Context()))
 	if _, err := take(t, n, 3, 1); !errors.Is(err, agreement.ErrTrimmed) {
 		t.Errorf("number 3: %v", err)
 	}
@@ -109,26 +110,6 @@ func TestTrim(t *testing.T) {
 	must(t, n.Propose(t.Context(), in, 6, named(6)))
 	if err := n.Propose(t.Context(), in, 2, named(2)); !errors.Is(err, agreement.ErrOvertaken) {
 		t.Errorf("a number that was removed stands anew: %v", err)
-	}
-	must(t, n.Close())
-}
-
-// TestTrimFull: a node that lags is waited for while etcd has room. Beyond that, what most nodes
-// keep is removed.
-func TestTrimFull(t *testing.T) {
-	s := newSite(t, "a")
-	n := s.open("a")
-	in := term(t, n.Terms(t.Context()))
-	must(t, n.Propose(t.Context(), in, 1, named(1)))
-	must(t, n.Lag(t.Context(), "b"))
-	must(t, n.Kept(t.Context(), 1, merkle.Head{Size: 1}))
-	if _, err := take(t, n, 1, 1); err != nil {
-		t.Errorf("with room: %v", err)
-	}
-	n.SetRoom(0)
-	must(t, n.Kept(t.Context(), 1, merkle.Head{Size: 1}))
-	if _, err := take(t, n, 1, 1); !errors.Is(err, agreement.ErrTrimmed) {
-		t.Errorf("full: %v", err)
 	}
 	must(t, n.Close())
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -20,10 +22,6 @@ import (
 // silentMax is the time after which the batches that a silent node lacks are kept no longer.
 const silentMax = time.Hour
 
-// roomMax is how many bytes etcd may hold, before the batches that fewer than half of the nodes
-// lack are kept no longer. An etcd that reaches its quota takes no batch any more, for ever.
-const roomMax = quota / 4
-
 // kept is what a node says of itself: the value of its key.
 type kept struct {
 	Seq  uint64      `json:"seq"`
@@ -31,8 +29,23 @@ type kept struct {
 	Root merkle.Hash `json:"root"`
 }
 
-// trimmer is the nodes that lack a batch, by key.
-type trimmer map[string]heard
+// compactEvery is the number of changes of etcd after which their history is removed, though no
+// batch is: the leader confirms its term each second.
+const compactEvery = 100
+
+// trim is what this node knows of what the nodes keep.
+type trim struct {
+	own atomic.Pointer[kept] // what this node keeps; nil: it has not said so yet
+
+	// mu lets one goroutine at a time remove. It guards the rest.
+	mu        sync.Mutex
+	lacking   lacking
+	last      uint64 // number of the last batch that this node removed
+	compacted int64  // revision up to which the history is removed
+}
+
+// lacking is the nodes that lack a batch, by key.
+type lacking map[string]heard
 
 // heard is when a node that lacks a batch was heard of last. A node that has every batch is silent
 // while nothing is registered, so its silence begins with the first batch that it lacks.
@@ -41,60 +54,102 @@ type heard struct {
 	at       time.Time
 }
 
-// Kept implements [agreement.Sequencer]. One goroutine at a time may call it. On the node that
-// leads Raft it removes what no node needs any more: see least.
-// The error is [agreement.ErrDiverged] if another node has another head of the same number.
+// Kept implements [agreement.Sequencer]. The error is [agreement.ErrDiverged] if another node has
+// another head of the same number.
 func (n *Node) Kept(ctx context.Context, seq uint64, head merkle.Head) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
-	value, err := json.Marshal(kept{seq, head.Size, head.Root})
+	own := kept{seq, head.Size, head.Root}
+	value, err := json.Marshal(own)
 	if err != nil {
 		return err
 	}
+	n.trim.own.Store(&own)
 	if _, err := n.client.Put(ctx, n.key("n/"+n.cfg.Name), string(value)); err != nil {
 		return fmt.Errorf("cluster: tell what is kept: %w", err)
 	}
-	nodes, err := n.client.Get(ctx, n.key("n/"), clientv3.WithPrefix(), clientv3.WithSerializable())
+	nodes, _, err := n.keeps(ctx)
 	if err != nil {
-		return fmt.Errorf("cluster: read what the nodes keep: %w", err)
-	}
-	full := n.etcd.Server.Backend().SizeInUse() > n.room
-	least, err := n.trim.least(time.Now(), nodes.Kvs, len(n.etcd.Server.Cluster().Members()), kept{seq, head.Size, head.Root}, full)
-	if err != nil || least == 0 || !n.Leads() {
 		return err
 	}
-	if _, err := n.client.Delete(ctx, n.batchKey(0), clientv3.WithRange(n.batchKey(least+1))); err != nil {
-		return fmt.Errorf("cluster: remove what every node keeps: %w", err)
-	}
-	if _, err := n.client.Compact(ctx, nodes.Header.Revision); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
-		return fmt.Errorf("cluster: compact: %w", err)
+	for key, node := range nodes {
+		if node.Seq == own.Seq && node.kept != own {
+			return agreement.Diverged(own.Seq, "%s has root %s of size %d, and this node has root %s of size %d", key, node.Root, node.Size, own.Root, own.Size)
+		}
 	}
 	return nil
 }
 
+// keep is what a node has said that it keeps.
+type keep struct {
+	kept
+	revision int64 // of etcd, when the node said so
+}
+
+// keeps returns what the nodes keep, by key, and the revision of etcd.
+func (n *Node) keeps(ctx context.Context) (nodes map[string]keep, revision int64, err error) {
+	found, err := n.client.Get(ctx, n.key("n/"), clientv3.WithPrefix(), clientv3.WithSerializable())
+	if err != nil {
+		return nil, 0, fmt.Errorf("cluster: read what the nodes keep: %w", err)
+	}
+	nodes = map[string]keep{}
+	for _, kv := range found.Kvs {
+		k := keep{revision: kv.ModRevision}
+		if err := json.Unmarshal(kv.Value, &k.kept); err != nil {
+			return nil, 0, fmt.Errorf("cluster: key %s: %w", kv.Key, err)
+		}
+		nodes[string(kv.Key)] = k
+	}
+	return nodes, found.Header.Revision, nil
+}
+
+// remove removes what no node needs any more (see least), and the history of etcd. The node that
+// leads Raft calls it each second, also where nothing is registered: a node that catches up may
+// be what makes room. etcd removes at its quota, too.
+func (n *Node) remove(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	t, own := &n.trim, n.trim.own.Load()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	nodes, revision, err := n.keeps(ctx)
+	if err != nil || own == nil {
+		return err
+	}
+	full := n.used() > n.cfg.Quota/4
+	least := t.lacking.least(time.Now(), nodes, len(n.etcd.Server.Cluster().Members()), own.Seq, full)
+	if least > t.last {
+		removed, err := n.client.Delete(ctx, n.batchKey(0), clientv3.WithRange(n.batchKey(least+1)))
+		if err != nil {
+			return fmt.Errorf("cluster: remove what every node keeps: %w", err)
+		}
+		revision = removed.Header.Revision // before it, what was removed is still history
+	} else if revision < t.compacted+compactEvery {
+		return nil
+	}
+	if _, err := n.client.Compact(ctx, revision); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return fmt.Errorf("cluster: compact: %w", err)
+	}
+	t.last, t.compacted = max(t.last, least), revision
+	return nil
+}
+
 // least returns the last number that each of so many nodes has; 0 if not all were heard of. own is
-// what this node keeps. A node that has been silent for long, while it lacked a batch, counts no
-// more. If etcd is full, least returns the last number that most nodes have.
-func (t *trimmer) least(now time.Time, nodes []*mvccpb.KeyValue, members int, own kept, full bool) (least uint64, err error) {
-	least = own.Seq
+// the number that this node has. A node that has been silent for long, while it lacked a batch,
+// counts no more. If etcd is full, least returns the last number that most nodes have.
+func (l lacking) least(now time.Time, nodes map[string]keep, members int, own uint64, full bool) uint64 {
+	least := own
 	var all []uint64
-	for _, kv := range nodes {
-		var node kept
-		if err := json.Unmarshal(kv.Value, &node); err != nil {
-			return 0, fmt.Errorf("cluster: key %s: %w", kv.Key, err)
-		}
-		if node.Seq == own.Seq && node != own {
-			return 0, agreement.Diverged(own.Seq, "%s has root %s of size %d, and this node has root %s of size %d", kv.Key, node.Root, node.Size, own.Root, own.Size)
-		}
+	for key, node := range nodes {
 		all = append(all, node.Seq)
-		if node.Seq >= own.Seq {
-			delete(*t, string(kv.Key))
+		if node.Seq >= own {
+			delete(l, key)
 			continue
 		}
-		last := (*t)[string(kv.Key)]
-		if last.revision != kv.ModRevision {
-			last = heard{kv.ModRevision, now}
-			(*t)[string(kv.Key)] = last
+		last := l[key]
+		if last.revision != node.revision {
+			last = heard{node.revision, now}
+			l[key] = last
 		}
 		if now.Sub(last.at) < silentMax {
 			least = min(least, node.Seq)
@@ -102,11 +157,11 @@ func (t *trimmer) least(now time.Time, nodes []*mvccpb.KeyValue, members int, ow
 	}
 	switch slices.Sort(all); {
 	case full && len(all) > members/2:
-		return all[len(all)-1-members/2], nil
+		return all[len(all)-1-members/2]
 	case len(all) < members:
-		return 0, nil
+		return 0
 	}
-	return least, nil
+	return least
 }
 
 // lastNumber reads the value of h, which is 0 where there is none.

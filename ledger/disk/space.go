@@ -84,6 +84,9 @@ func ReadOnly(dir string) (bool, error) {
 // Enough reports whether there is room for entries.
 func (s *Space) Enough() bool { return s.Check() == nil }
 
+// ballastMost is the largest ballast in bytes: the engine flushes its memory into less.
+const ballastMost = 64 << 20
+
 // load makes the ballast, a quarter of the reserve, if it is not there.
 func (s *Space) load() {
 	if s.ballast == "" {
@@ -96,7 +99,7 @@ func (s *Space) load() {
 	if err != nil {
 		return // without ballast the reserve alone protects
 	}
-	err = allocate(file, int64(s.reserve/4))
+	err = allocate(file, int64(min(s.reserve/4, ballastMost)))
 	if errors.Join(err, file.Close()) != nil {
 		s.drop()
 	}

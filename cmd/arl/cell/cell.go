@@ -39,6 +39,9 @@ const (
 	etcdDefault = "127.0.0.1:8089"
 )
 
+// quotaLeast is what etcd needs for some whole batches, in bytes.
+const quotaLeast = 8 << 20
+
 // firstName is that of the first node of a cluster.
 const firstName = "n1"
 
@@ -47,6 +50,8 @@ type Serving struct {
 	on                              bool
 	join, name                      string
 	peerListen, advertise, etcdAddr string
+	quota                           int64 // bytes of etcd's database
+	flags                           *pflag.FlagSet
 
 	// Agreed hears what becomes of offered batches ([agreement.Observe]).
 	Agreed func(took time.Duration, err error)
@@ -61,6 +66,7 @@ type Serving struct {
 	logger *slog.Logger
 	fatal  func(error)
 	noted  []known
+	rooms  peer.Rooms
 	show   func(size uint64) (*cluster.Shown, error) // the log of the node, and the root of a size
 
 	// nowRuns and nowServed are node and port, for [Serving.Abandon], which any goroutine calls.
@@ -82,6 +88,20 @@ func (s *Serving) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&s.peerListen, "peer-listen", "", "address for other nodes, of a new node (default "+peerDefault+")")
 	flags.StringVar(&s.advertise, "peer-advertise", "", "address at which other nodes find --peer-listen (default: the same)")
 	flags.StringVar(&s.etcdAddr, "etcd-listen", "", "address for etcd of other nodes, of a new node (default "+etcdDefault+")")
+	flags.Int64Var(&s.quota, "etcd-quota", 4<<30, "bytes that etcd's database may have; entries are refused from three quarters on")
+	s.flags = flags
+}
+
+// reserveDefault is the reserve of a node, whose etcd writes to the same disk, in bytes.
+const reserveDefault = 1 << 30
+
+// Reserve returns the free disk space in bytes below which entries are refused. given is the value
+// of the flag.
+func (s *Serving) Reserve(given uint64) uint64 {
+	if s.on && !s.flags.Changed("reserve") {
+		return reserveDefault
+	}
+	return given
 }
 
 // On reports whether the ledger is a node of a cluster.
@@ -97,6 +117,9 @@ func (s *Serving) Check() error {
 		}
 		if strings.Trim(s.name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != "" || len(s.name) > 63 {
 			return exit.Usagef("--node %.70q: want letters, digits, dots, dashes and underscores, 63 at most", s.name)
+		}
+		if s.quota < quotaLeast {
+			return exit.Usagef("--etcd-quota %d: want %d or more", s.quota, quotaLeast)
 		}
 		return nil
 	}
@@ -281,13 +304,15 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 	ask := func(ctx context.Context, c cluster.Contact, size uint64) (*cluster.Shown, error) {
 		return s.client.Head(ctx, c.Peer, size)
 	}
-	s.node, err = cluster.Open(configOf(s.site, ask, config.Fatal, config.Logger))
+	own := configOf(s.site, ask, config.Fatal, config.Logger)
+	own.Quota = s.quota
+	s.node, err = cluster.Open(own)
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
 	s.nowRuns.Store(s.node)
 	config.Cluster = &ledger.Cluster{
-		Member: agreement.Member{Sequencer: agreement.Observe(s.node, s.Agreed), Secret: s.site.Secret, Incarnation: s.site.Incarnation},
+		Member: agreement.Member{Sequencer: agreement.Observe(s.node, s.Agreed), Secret: s.site.Secret, Incarnation: s.site.Incarnation, Unable: s.node.Unable},
 		Revert: func() ledger.Fold { return n.Replica.Revert() },
 	}
 	n.Term = s.node.Term
@@ -354,15 +379,15 @@ func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *s
 	}
 	p := &peers{s.router, s.node, n}
 	config.Peers, config.Cluster = p, p.members
+	config.Metrics.Room(func() bool { return n.Log.Space() != nil }, s.node.Database)
 	return n.CaughtUp(ctx, s.router.Reach)
 }
 
 // shown shows the log of a node, and the root of a size.
 func shown(s *site.Site, n *node.Node, size uint64) (*cluster.Shown, error) {
 	head := n.Log.Head()
-	refusal, refused := errors.AsType[*entry.Refusal](n.Log.Ready())
 	all := &cluster.Shown{Node: s.Name, Incarnation: s.Incarnation, Head: head.Head, Note: head.Note,
-		Clock: node.WallClock().UnixMilli(), Room: !refused || refusal.Problem != entry.InsufficientStorage}
+		Clock: node.WallClock().UnixMilli(), Room: n.Log.Space() == nil}
 	for _, k := range n.Keys {
 		all.Keys = append(all.Keys, k.VerifierKeys[:]...)
 	}
@@ -386,8 +411,7 @@ func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fai
 	watching.Go(func() {
 		w := &peer.Watcher{Node: s.node, Client: s.client, Show: s.show,
 			Round: func(others []*cluster.Shown, ahead []time.Duration) {
-				s.noteMembers(ctx)
-				s.judgeFitness(ctx, n, others, ahead)
+				s.judge(ctx, n, others, ahead)
 			}}
 		var found *peer.Evidence
 		if found, watched = w.Run(ctx); watched != nil {
@@ -403,47 +427,6 @@ func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fai
 	watching.Wait()
 	s.node.GiveUp(context.WithoutCancel(ctx))
 	return errors.Join(err, watched)
-}
-
-// judgeFitness has another node lead while this one should not.
-func (s *Serving) judgeFitness(ctx context.Context, n *node.Node, others []*cluster.Shown, ahead []time.Duration) {
-	own, err := s.show(0)
-	if err != nil {
-		return // it ends
-	}
-	reason, heir := peer.Unfit(own, others, ahead, n.Replica.MaxStep()/2)
-	s.node.StepAside(reason != "")
-	if reason == "" || !s.node.Leads() {
-		return
-	}
-	s.logger.Warn("this node lets another one lead", "reason", reason, "to", heir)
-	if err := s.node.HandOver(ctx, heir); err != nil {
-		s.logger.Warn("the lead is not handed over", "to", heir, "error", err.Error())
-	}
-}
-
-// noteMembers keeps the nodes that this one knows in a file, for a reseed.
-func (s *Serving) noteMembers(ctx context.Context) {
-	members, err := s.node.Members(ctx)
-	if err != nil || len(members) == 0 {
-		return // they are noted in the next round
-	}
-	noted := make([]known, len(members))
-	for i := range members {
-		noted[i] = known{members[i].Name, members[i].Peer}
-	}
-	if slices.Equal(noted, s.noted) {
-		return
-	}
-	text, err := json.Marshal(noted)
-	if err == nil {
-		err = durable.Write(s.site.MembersFile(), append(text, '\n'), 0o600)
-	}
-	if err != nil {
-		s.logger.Warn("the nodes of the cluster are not noted", "error", err.Error())
-		return
-	}
-	s.noted = noted
 }
 
 // keepEvidence writes what two nodes have shown that differ.

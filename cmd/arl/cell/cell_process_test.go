@@ -145,6 +145,7 @@ func (n *node) get(path string) (status int, body string) {
 // member is a line of arl cluster status.
 type member struct {
 	Name          string
+	Peer          string // HOST:PORT
 	Voter, Leader bool
 	Size          uint64
 }

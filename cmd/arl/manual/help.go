@@ -130,7 +130,7 @@ var Placeholders = map[string]string{
 	"data": "DIR", "detail": "TEXT", "dir": "DIR", "domain": "NAME", "effect": "EFFECT",
 	"effects": "EFFECTS", "evidence": "DIGEST,…", "exec": "PROGRAM", "expect": "TYPE:VALUE:LABEL", "export": "DIR", "metrics": "FILE", "mutation": "NAME,…", "window": "WHEN", "format": "FORMAT", "from": "INDEX", "gates": "GATE,…",
 	"head": "FILE", "home": "DIR", "host": "NAME", "hooks": "NAME,…", "idempotent": "NAME,…", "incident": "INDEX", "index": "INDEX",
-	"engine-key": "FILE", "etcd-listen": "ADDRESS", "join": "TOKEN", "node": "NAME", "peer-advertise": "ADDRESS", "peer-listen": "ADDRESS", "instance": "NAME", "key": "FILE|URI", "keyid": "FINGERPRINT", "kind": "KIND,…", "last-known-good": "REF",
+	"engine-key": "FILE", "etcd-listen": "ADDRESS", "etcd-quota": "BYTES", "join": "TOKEN", "node": "NAME", "peer-advertise": "ADDRESS", "peer-listen": "ADDRESS", "instance": "NAME", "key": "FILE|URI", "keyid": "FINGERPRINT", "kind": "KIND,…", "last-known-good": "REF",
 	"ledger": "DIR|URL", "listen": "ADDRESS", "live": "FILE", "log": "KEY", "member": "EXECUTION,…", "monitor": "URL", "name": "NAME", "newest": "HEAD", "notify": "FILE", "publish": "LOCATION", "to": "LOCATION",
 	"origin": "NAME", "out": "FILE", "output": "FORM", "param": "NAME=FIRST..LAST", "payload": "FILE",
 	"policy": "FILE", "principal": "PRINCIPAL", "probe": "COMMAND", "profile": "NAME",

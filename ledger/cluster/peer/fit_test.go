@@ -45,3 +45,28 @@ func TestUnfit(t *testing.T) {
 		}
 	}
 }
+
+// TestRoomless: entries are taken while a majority of the voters has room. A voter that is silent
+// counts as one without room once another has none, a silence alone is no lack of room, and who
+// does not vote does not count.
+func TestRoomless(t *testing.T) {
+	members := []cluster.Member{{Name: "a", Voter: true}, {Name: "b", Voter: true}, {Name: "c", Voter: true}, {Name: "d"}}
+	said := func(words string) (all []*cluster.Shown) { // a small letter: no room
+		for _, r := range words {
+			all = append(all, &cluster.Shown{Node: strings.ToLower(string(r)), Room: r < 'a'})
+		}
+		return all
+	}
+	var r peer.Rooms
+	for i, step := range []struct {
+		after       time.Duration
+		said, wants string
+	}{
+		{0, "ABC", ""}, {1, "A", ""}, {9, "A", ""}, {10, "ABc", ""}, {11, "Ac", ""}, {17, "Ac", "c"}, {18, "ABc", ""},
+		{19, "Abc", "bc"}, {20, "Ad", "bc"}, {21, "AB", ""}, {30, "A", "c"}, {31, "ABC", ""}, {32, "abC", "ab"}, {33, "abc", "abc"}, {34, "BC", ""}, {60, "A", ""},
+	} {
+		if got := strings.Join(r.Roomless(time.Unix(0, 0).Add(step.after*time.Second), said(step.said), members), ""); got != step.wants {
+			t.Errorf("step %d: %q, want %q", i, got, step.wants)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package cell_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// onSmallDisk moves the database of a node that does not run to a file system of 64 MiB in memory.
+func (m *machine) onSmallDisk(data string) {
+	m.t.Helper()
+	db, was := m.Path(data+"/db"), m.Path(data+"/db.was")
+	must(m.t, os.Rename(db, was))
+	must(m.t, os.Mkdir(db, 0o700))
+	if err := syscall.Mount("tmpfs", db, "tmpfs", 0, "size=64m"); err != nil {
+		m.t.Skipf("a small file system needs the right to mount one: %v", err)
+	}
+	m.t.Cleanup(func() { must(m.t, syscall.Unmount(db, syscall.MNT_DETACH)) })
+	must(m.t, os.CopyFS(db, os.DirFS(was)))
+}
+
+// fill leaves 4 MiB of the small disk of a node, and empty gives the rest back.
+func (n *node) fill() {
+	n.m.t.Helper()
+	file, err := os.Create(n.m.Path(n.data + "/db/junk"))
+	must(n.m.t, err)
+	defer file.Close()
+	for {
+		var at syscall.Statfs_t
+		must(n.m.t, syscall.Statfs(file.Name(), &at))
+		if int64(at.Bavail)*at.Bsize < 4<<20 {
+			return
+		}
+		if _, err := file.Write(make([]byte, 1<<20)); err != nil && !errors.Is(err, syscall.ENOSPC) {
+			n.m.t.Fatal(err)
+		}
+	}
+}
+
+func (n *node) empty() { must(n.m.t, os.Remove(n.m.Path(n.data+"/db/junk"))) }
+
+// answers waits until a node answers a path with a status, and a body that contains a text.
+func (n *node) answers(path string, status int, text string) {
+	n.m.t.Helper()
+	for began := time.Now(); ; {
+		got, body := n.get(path)
+		if got == status && strings.Contains(body, text) {
+			return
+		}
+		if time.Since(began) > time.Minute {
+			n.m.t.Fatalf("%s: GET %s answers %d, want %d with %s: %.2000s\n%s", n.data, path, got, status, text, body, n.said)
+		}
+	}
+}
+
+// TestFullDisks fills the disks of nodes, one after another. A follower follows no further, and
+// says so; a leader lets another node lead; where no majority has room, entries are refused. Every
+// node catches up by itself when it has room, and nothing acknowledged is lost.
+func TestFullDisks(t *testing.T) {
+	m := newMachine(t)
+	a := m.found("a")
+	m.arl("key", "generate", "--out", "agent.key")
+	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	nodes := []*node{a, m.join("b", a), m.join("c", a)}
+	a.voters(3)
+	for i := range nodes { // one at a time, so that the others go on
+		nodes[i].stop()
+		m.onSmallDisk(nodes[i].data)
+		nodes[i] = m.serve(nodes[i].data, "--reserve", "16777216")
+		nodes[i].voters(3)
+	}
+	at := map[string]*node{"n1": nodes[0], "n2": nodes[1], "n3": nodes[2]}
+	leads := func(but ...string) (name string) {
+		return nodes[0].until("led by another", func(_ map[string]member, leader string) bool {
+			return leader != "" && !strings.Contains(strings.Join(but, " "), leader)
+		})
+	}
+	first := leads()
+	leader := at[first]
+	delete(at, first)
+	var rest []string
+	for name := range at {
+		rest = append(rest, name)
+	}
+	follower, third := at[rest[0]], at[rest[1]]
+	for _, n := range nodes {
+		n.answers("/readyz", http.StatusOK, "")
+	}
+	receipts := []string{leader.submit("with-room")}
+	m.check(receipts, nodes...)
+
+	follower.fill()
+	follower.answers("/readyz", http.StatusInsufficientStorage, "the reserve is 16777216")
+	follower.answers("/metrics", http.StatusOK, "arl_cluster_paused 1")
+	time.Sleep(1100 * time.Millisecond) // it looks once a second, and takes what it has begun to wait for
+	receipts = append(receipts, third.submit("one-full"), third.submit("one-full-again"))
+	m.check(receipts, leader, third)
+	size := func(n *node) int {
+		_, body := n.get("/v1/log")
+		var log struct{ Size int }
+		must(t, json.Unmarshal([]byte(body), &log))
+		return log.Size
+	}
+	if size(follower) >= size(third) {
+		t.Errorf("a node without room follows: %d entries of %d", size(follower), size(third))
+	}
+
+	leader.fill()
+	third.answers("/readyz", http.StatusInsufficientStorage, "fewer than a majority of the nodes have room")
+	third.answers("/leaderz", http.StatusOK, "")
+	payload := m.Path("refused.json")
+	must(t, os.WriteFile(payload, []byte(`{"wid":"w","exec":"refused","parents":[],"effect":"none","progress":"confirmed"}`), 0o600))
+	submit := []string{"entry", "submit", "--kind", "execution", "--principal", "my-agent", "--key", m.Path("agent.key"), "--payload", payload, "--url"}
+	for _, n := range []*node{leader, third} { // the other one is behind, so the client leaves it
+		if said := m.refused(9, append(submit, n.url)...); !strings.Contains(said, "insufficient-storage") {
+			t.Errorf("without room %s says: %s", n.data, said)
+		}
+	}
+	m.check(receipts, third)
+
+	follower.empty()
+	for _, n := range []*node{follower, third} {
+		n.answers("/readyz", http.StatusOK, "")
+	}
+	receipts = append(receipts, follower.submit("one-empty"))
+	m.check(receipts, follower, third)
+	leader.empty()
+	leader.answers("/metrics", http.StatusOK, "arl_cluster_paused 0")
+	receipts = append(receipts, leader.submit("all-empty"))
+	m.check(receipts, nodes...)
+	for _, n := range nodes {
+		n.answers("/readyz", http.StatusOK, "")
+		n.stop()
+		m.arl("log", "fsck", "--data", n.data)
+	}
+}
