@@ -22,5 +22,5 @@ func (l *Log) putIndexes(p *pending) {
 		l.must(p.store.Set(index.key, index.value, nil))
 	}
 	clear(p.index)
-	o.index = p.index
+	o.index, o.records = p.index, p.records
 }

@@ -72,6 +72,7 @@ type order struct {
 	snapshot uint64 // size of the newest snapshot of the fold
 	buf      []byte
 	index    []indexKey      // room for the index keys of the next commit
+	records  []byte          // the same for its records
 	ending   <-chan struct{} // closed: no commit begins
 	lost     bool            // the fold has entries that no tree head was signed for: nothing more is written
 	term     agreement.Term  // in which this node of a cluster offers batches
@@ -280,7 +281,7 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 // pend begins a commit of entries that are registered at the instant at.
 func (l *Log) pend(at int64) *pending {
 	o := &l.order
-	return &pending{store: l.db.NewBatch(), at: at, first: o.last.Size, next: o.last.Size, index: o.index[:0], tagged: tags.Postings{}}
+	return &pending{store: l.db.NewBatch(), at: at, first: o.last.Size, next: o.last.Size, index: o.index[:0], records: o.records[:0], tagged: tags.Postings{}}
 }
 
 // answer answers submissions under the newest head.
@@ -367,7 +368,7 @@ func (l *Log) put(p *pending, e *entry.Entry, key *dedup.ID) {
 	o := &l.order
 	o.buf = e.AppendStored(o.buf[:0], p.at)
 	l.must(p.store.Set(entryKey(p.next), o.buf, nil))
-	if l.cfg.Cluster != nil {
+	if o.leads() { // who follows offers nothing
 		p.records = agreement.AppendRecord(p.records, o.buf)
 	}
 	p.index = append(p.index, indexKey{key[:], binary.BigEndian.AppendUint64(nil, p.next)})

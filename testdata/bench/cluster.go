@@ -81,12 +81,16 @@ type process struct {
 	to  *json.Encoder
 }
 
-func startNode(ctx context.Context, dir string, processors []int) (*process, error) {
+func (b *bench) startNode(ctx context.Context, dir string, processors []int) (*process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.CommandContext(ctx, self, "-node", dir)}
+	args := []string{"-node", dir}
+	if b.profile != "" {
+		args = append(args, "-cpuprofile", b.profile+"."+filepath.Base(dir))
+	}
+	p := &process{cmd: exec.CommandContext(ctx, self, args...)}
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -121,11 +125,11 @@ func (p *process) stop() error { return errors.Join(p.in.Close(), p.cmd.Wait()) 
 type processes []*process
 
 // startSingle starts a single ledger.
-func startSingle(ctx context.Context, dir string, l layout) (processes, error) {
+func (b *bench) startSingle(ctx context.Context, dir string, l layout) (processes, error) {
 	if err := makeKeys(dir); err != nil {
 		return nil, err
 	}
-	p, err := startNode(ctx, dir, l.first)
+	p, err := b.startNode(ctx, dir, l.first)
 	return processes{p}, err
 }
 
@@ -138,7 +142,7 @@ func makeKeys(dir string) error {
 }
 
 // startCluster starts the nodes of a new cluster, and waits until the first one leads.
-func startCluster(ctx context.Context, dir string, l layout) (processes, error) {
+func (b *bench) startCluster(ctx context.Context, dir string, l layout) (processes, error) {
 	if err := makeSites(dir); err != nil {
 		return nil, err
 	}
@@ -148,7 +152,7 @@ func startCluster(ctx context.Context, dir string, l layout) (processes, error) 
 		if i == 0 {
 			at = l.first
 		}
-		p, err := startNode(ctx, nodeDir(dir, i), at)
+		p, err := b.startNode(ctx, nodeDir(dir, i), at)
 		if err != nil {
 			return all, err
 		}
@@ -323,9 +327,9 @@ func clusterRate(ctx context.Context, b *bench) error {
 	} {
 		var sides [2][]measured
 		if _, _, err := b.turns(func(dir string) (float64, error) {
-			return turn(b, dir, func(dir string) (processes, error) { return startCluster(ctx, dir, l.layout) }, l.rate, &sides[0])
+			return turn(b, dir, func(dir string) (processes, error) { return b.startCluster(ctx, dir, l.layout) }, l.rate, &sides[0])
 		}, func(dir string) (float64, error) {
-			return turn(b, dir, func(dir string) (processes, error) { return startSingle(ctx, dir, l.layout) }, l.rate, &sides[1])
+			return turn(b, dir, func(dir string) (processes, error) { return b.startSingle(ctx, filepath.Join(dir, "single"), l.layout) }, l.rate, &sides[1])
 		}); err != nil {
 			return err
 		}

@@ -35,6 +35,8 @@ type bench struct {
 
 	entries int // of the log that an empty node catches up with
 	faults  int // kills and pauses of nodes
+
+	profile string // file of the processor profile; empty: none is made
 }
 
 // row is a measured case and what it should reach.
@@ -91,17 +93,11 @@ func main() {
 	entries := flag.Int("entries", 1_000_000, "entries of the log that an empty node of a cluster catches up with")
 	faults := flag.Int("faults", 40, "kills and pauses of nodes of a cluster")
 	only := flag.String("only", "", "regular expression of the cases to run")
-	profile := flag.String("cpuprofile", "", "file to write a processor profile of the whole run to")
+	profile := flag.String("cpuprofile", "", "file to write a processor profile of the whole run to; with the name of a node behind it, that of the node's last run")
 	growTo := flag.Int("grow", 0, "instead of the cases, fill a ledger to this size and measure at every power of ten")
 	load := flag.String("load", "", "internal: put load on a ledger in this directory and print its memory")
 	node := flag.String("node", "", "internal: be the node of this directory, and do what stdin says")
 	flag.Parse()
-	if *node != "" {
-		if err := runNode(*node); err != nil {
-			log.Fatal(err)
-		}
-		return
-	}
 	if *load != "" {
 		if err := loadMemory(*load, *duration); err != nil {
 			log.Fatal(err)
@@ -117,7 +113,15 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	err := run(&bench{dir: *dir, time: *duration, rounds: *rounds, entries: *entries, faults: *faults}, *only, *growTo)
+	if *node != "" {
+		err := runNode(*node)
+		pprof.StopCPUProfile()
+		if err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	err := run(&bench{profile: *profile, dir: *dir, time: *duration, rounds: *rounds, entries: *entries, faults: *faults}, *only, *growTo)
 	pprof.StopCPUProfile()
 	if err != nil {
 		log.Fatal(err)

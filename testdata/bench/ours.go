@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,7 @@ type ledgerUnderTest struct {
 	keys      *keys.Ledger
 	agents    []*keys.Signer
 	authority *keys.Signer
+	member    bool // whether it is a node of a cluster
 	stop      func() error
 }
 
@@ -63,9 +65,21 @@ func openLedgerWith(ctx context.Context, dir string, with settings) (*ledgerUnde
 	return t, t.enrol(ctx)
 }
 
+// gcPercent is that of arl serve, for a single ledger or for a node of a cluster, unless GOGC says
+// another one, as there.
+func (t *ledgerUnderTest) gcPercent() int {
+	if percent, err := strconv.Atoi(os.Getenv("GOGC")); err == nil {
+		return percent
+	}
+	if t.member {
+		return 100
+	}
+	return 25
+}
+
 // run runs the order until stop, with the Go runtime set as `arl serve` does.
 func (t *ledgerUnderTest) run(ctx context.Context) {
-	before := debug.SetGCPercent(25)
+	before := debug.SetGCPercent(t.gcPercent())
 	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -136,7 +150,7 @@ func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderT
 		config.Cluster = &ledger.Cluster{Member: *with.member, Revert: func() ledger.Fold { return replica.Revert() }}
 	}
 	l, err := ledger.Open(filepath.Join(dir, "db"), config)
-	return &ledgerUnderTest{Log: l, replica: replica, keys: ledgerKeys}, err
+	return &ledgerUnderTest{Log: l, replica: replica, keys: ledgerKeys, member: with.member != nil}, err
 }
 
 // reopenLedger opens a ledger that openLedger made and stop closed, to be left

@@ -31,20 +31,21 @@ func TestTuneRuntime(t *testing.T) {
 	collect, processors := gcPercent(), runtime.GOMAXPROCS(0)
 	for _, c := range []struct {
 		desc, gogc, gomaxprocs string
-		inPlace                bool
+		inPlace, clustered     bool
 		collect                uint64
 		processors             int
 	}{
-		{"nothing is set", "", "", false, 25, processors + 2},
-		{"GOGC is set", "80", "", false, collect, processors + 2},
-		{"GOMAXPROCS is set", "", "3", false, 25, processors},
-		{"both are set", "80", "3", false, collect, processors},
-		{"opened in place", "", "", true, 0, processors + 2}, // TestCollector
+		{"nothing is set", "", "", false, false, 25, processors + 2},
+		{"GOGC is set", "80", "", false, false, collect, processors + 2},
+		{"GOMAXPROCS is set", "", "3", false, false, 25, processors},
+		{"both are set", "80", "3", false, false, collect, processors},
+		{"opened in place", "", "", true, false, 0, processors + 2}, // TestCollector
+		{"a node of a cluster", "", "", false, true, 100, processors + 2},
 	} {
 		t.Run(c.desc, func(t *testing.T) {
 			t.Setenv("GOGC", c.gogc)
 			t.Setenv("GOMAXPROCS", c.gomaxprocs)
-			restore := tuneRuntime(!c.inPlace)
+			restore := tuneRuntime(!c.inPlace, c.clustered)
 			if gc, procs := gcPercent(), runtime.GOMAXPROCS(0); !c.inPlace && gc != c.collect || c.inPlace && gc < percentMin || procs != c.processors {
 				t.Errorf("collection at %d %%, %d processors, want %d and %d", gc, procs, c.collect, c.processors)
 			}
