@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -87,6 +88,37 @@ func TestUnracedAreTests(t *testing.T) {
 	for name := range unraced {
 		if !strings.Contains(all.String(), "\nfunc "+name+"(t *testing.T) {") {
 			t.Errorf("%s is no test: who renames one names it here, too", name)
+		}
+	}
+}
+
+// TestUnracedPackages holds the packages that make race leaves out to the reason: neither such a
+// package nor a test of it starts a goroutine, a process or a server.
+func TestUnracedPackages(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.FromSlash("../../Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(makefile), "\nUNRACED := ")
+	list, _, _ = strings.Cut(list, "\n\n")
+	packages := strings.Fields(strings.ReplaceAll(list, "\\\n", " "))
+	if len(packages) < 20 {
+		t.Fatalf("the Makefile leaves out %q", packages)
+	}
+	starts := regexp.MustCompile(`(?m)^\s*go (func\b|[\w.]+\()|\.(Go|Parallel|RunParallel|AfterFunc)\(|httptest\.New|exec\.Command|net\.Listen|synctest\.|program\.[A-Z]`)
+	for _, name := range packages {
+		files, err := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(name), "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s is no package: who renames one names it in the Makefile, too", name)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if found := starts.Find(text); found != nil {
+				t.Errorf("%s has %q: the race detector has something to look at in %s", file, found, name)
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ from .support import Machine, machine
 
 CRASHING = pathlib.Path(__file__).with_name("crashing.py")
 PACKAGE = CRASHING.parents[1]
-SAMPLE = 10
+SAMPLE = 5
 
 
 class Crash(unittest.TestCase):

@@ -23,6 +23,7 @@ func TestMain(m *testing.M) { os.Exit(program.Main(m)) }
 
 // TestConformancePage runs the command of docs/conformance.md, as a reader of a checkout does.
 func TestConformancePage(t *testing.T) {
+	budget.Unraced(t, "one goroutine asks a program of another language")
 	t.Parallel()
 	node := jsverify.Node(t)
 	junit := filepath.Join(t.TempDir(), "report.xml")
@@ -103,6 +104,7 @@ func serve(t *testing.T, dir string) (url string) {
 // TestConformanceAgent holds arl agent listen with the program of docs/tutorial.md, and with the
 // recipe for Node, to the draft: to the cases in which nobody lies, where the budget is not large.
 func TestConformanceAgent(t *testing.T) {
+	budget.Unraced(t, "arl agent listen runs a program, as in TestAgentListen")
 	t.Parallel()
 	python := needs.Program(t, "python3", "python3", "the recipes are not run")
 	for _, recipe := range [][]string{{python, tutorialProgram(t)}, {jsverify.Node(t), filepath.Join(program.Root(), "testdata", "recipes", "undo.mjs")}} {
