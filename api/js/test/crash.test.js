@@ -22,7 +22,7 @@ const SAMPLE = 5;
  * @param {import("./support.js").Machine} at @param {string[]} args
  */
 async function live(at, ...args) {
-  const child = spawn(process.execPath, [CRASHING, ...args], { env: at.env, timeout: 60_000 });
+  const child = spawn(process.execPath, [CRASHING, ...args], { env: at.env, timeout: 300_000 });
   const ended = new Promise((resolve) => child.once("close", resolve));
   const [out, err] = await Promise.all([text(child.stdout), text(child.stderr), ended]);
   return { out, err, code: child.exitCode, signal: child.signalCode };

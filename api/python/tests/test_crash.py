@@ -30,7 +30,7 @@ class Crash(unittest.TestCase):
         """One life of the agent."""
         env = {**machine().env, "PYTHONPATH": str(PACKAGE)}
         return subprocess.run([sys.executable, str(CRASHING), name, str(key), str(world), str(point)], env=env, capture_output=True, text=True,
-                              timeout=60, check=False)
+                              timeout=300, check=False)
 
     def play(self, where: Machine, point: int) -> int:
         """Kills an agent at a point, starts it again, and looks at the world and the log; the number of its points."""
