@@ -154,7 +154,11 @@ func TestPythonAgreesOnHistoriesChaos(t *testing.T) {
 		}
 		verdicts[want.Refused]++
 	}
-	for step := 9; step <= 15; step++ {
+	last := 13 // the others are rare
+	if budget.Large() {
+		last = 15
+	}
+	for step := 9; step <= last; step++ {
 		if verdict := fmt.Sprint("step ", step); verdicts[verdict] == 0 {
 			t.Errorf("nothing has the verdict %q", verdict)
 		}
