@@ -97,6 +97,7 @@ coord/recovery ← coord/recovery/question ← coord/recovery/record
 coord/recovery/question ← api/attempts
 coord/recovery/scenario ← coord/recovery/enact ← coord/recovery/record
 coord/recovery/enact ← api/attempts
+ledger/bloom ← coord/recovery/scenario/firsts ← coord/recovery/scenario
 coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/importer/tried ← coord/recovery/importer
 coord/recovery/scenario ← coord/recovery/importer/spanrow ← coord/recovery/importer

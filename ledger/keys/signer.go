@@ -16,9 +16,10 @@ import (
 
 // Signer signs entries with one private key. It is safe for concurrent use.
 type Signer struct {
-	private signature.Signer
-	public  entry.PublicKey
-	keyID   string
+	private  signature.Signer
+	inMemory ed25519.PrivateKey // that private has; nil: it has another key
+	public   entry.PublicKey
+	keyID    string
 }
 
 // NewSigner returns the signer of a private key in memory: an
@@ -47,7 +48,8 @@ func NewSigner(key crypto.PrivateKey) (*Signer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Signer{private: private, public: public, keyID: public.KeyID()}, nil
+	inMemory, _ := key.(ed25519.PrivateKey)
+	return &Signer{private: private, inMemory: inMemory, public: public, keyID: public.KeyID()}, nil
 }
 
 // Public returns the public key.
@@ -69,6 +71,10 @@ func (s *Signer) SignRenewal(r *entry.Renewal) (*entry.SignedRenewal, error) {
 // Sign seals an entry made by [entry.New] with the signature over its PAE and
 // the key's fingerprint.
 func (s *Signer) Sign(e *entry.Entry) error {
+	if s.inMemory != nil { // without the copy of the message that SignMessage makes
+		e.Seal(s.keyID, ed25519.Sign(s.inMemory, e.PAE()))
+		return nil
+	}
 	sig, err := s.private.SignMessage(bytes.NewReader(e.PAE()))
 	if err != nil {
 		return fmt.Errorf("keys: sign %s: %w", e.Kind, err)

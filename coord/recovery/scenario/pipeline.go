@@ -10,13 +10,14 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"recoveryledger/coord/recovery/scenario/firsts"
 	"recoveryledger/ledger/entry"
 )
 
 // Pipeline takes the cases of a scenario through a function, several at a time,
 // and gives the results in the order of the scenario. One goroutine reads,
-// several work, the caller's takes the results. Its memory does not grow with
-// the scenario but for 16 bytes and a line number for each id.
+// several work, the caller's takes the results. Its memory hardly grows with
+// the scenario: by two bytes for each id, see [firsts.Lines].
 type Pipeline[T any] struct {
 	// Workers is how many cases are at work at a time; less than 1 counts as 1.
 	Workers int
@@ -36,6 +37,8 @@ type Pipeline[T any] struct {
 	// owner is the line that has the id of a line that could not be decoded: the next decodable
 	// line with that id; 0 until there is one.
 	owner map[int]int
+
+	texts sync.Pool // of *[]byte, for jobs
 }
 
 // Item is the result of one line.
@@ -105,11 +108,12 @@ func (s *Pipeline[T]) Run(ctx context.Context, name string, r io.Reader) iter.Se
 func (s *Pipeline[T]) read(ctx context.Context, lines *lineReader) {
 	defer close(s.order)
 	defer close(s.work)
-	seen := map[[16]byte]int32{}
+	var seen firsts.Lines
+	defer seen.Close() //nolint:errcheck // a temporary file
 	var end error
 	for end == nil {
-		j := &job[T]{file: lines.file, ready: make(chan struct{})}
-		end = j.fill(lines, s.most(), seen)
+		j := &job[T]{file: lines.file, text: s.text(), ready: make(chan struct{})}
+		end = j.fill(lines, s.most(), &seen)
 		if err := s.pass(ctx, j); err != nil {
 			end = err
 		}
@@ -121,6 +125,14 @@ func (s *Pipeline[T]) read(ctx context.Context, lines *lineReader) {
 		s.end = &Error{Problem: entry.Malformed, File: lines.file, Detail: "holds no case",
 			Remedy: "pass the right file, and check that the file is complete"}
 	}
+}
+
+// text returns room for the lines of a job, from a job that was delivered.
+func (s *Pipeline[T]) text() []byte {
+	if text, ok := s.texts.Get().(*[]byte); ok {
+		return (*text)[:0]
+	}
+	return nil
 }
 
 // most is how many lines a worker takes at a time.
@@ -150,7 +162,7 @@ func (s *Pipeline[T]) pass(ctx context.Context, j *job[T]) error {
 }
 
 // fill takes lines until the job is large enough or the scenario ends.
-func (j *job[T]) fill(lines *lineReader, most int, seen map[[16]byte]int32) error {
+func (j *job[T]) fill(lines *lineReader, most int, seen *firsts.Lines) error {
 	for len(j.lines) < most && len(j.text) < jobBytes {
 		start := len(j.text)
 		text, wrong, err := lines.next(j.text)
@@ -159,25 +171,16 @@ func (j *job[T]) fill(lines *lineReader, most int, seen map[[16]byte]int32) erro
 		}
 		j.text = text
 		l := jobLine{number: lines.number, start: start, end: len(text), wrong: wrong}
-		if wrong == nil {
-			l.first = earlier(idOf(text[start:]), lines.number, seen)
+		if id := idOf(text[start:]); wrong == nil && id != "" {
+			first, err := seen.First(id, int32(lines.number))
+			if err != nil {
+				return err
+			}
+			l.first = int(first)
 		}
 		j.lines = append(j.lines, l)
 	}
 	return nil
-}
-
-// earlier notes the id of a line, or says which line had it before.
-func earlier(id string, line int, seen map[[16]byte]int32) int {
-	if id == "" {
-		return 0
-	}
-	key := IDHash(id)
-	first, ok := seen[key]
-	if !ok {
-		seen[key] = int32(line)
-	}
-	return int(first)
 }
 
 // claim does a line whose id an earlier one has, unless that claims it: a line
@@ -267,6 +270,7 @@ func (s *Pipeline[T]) deliver(ctx context.Context, yield func(*Item[T], error) b
 			}
 		}
 		s.room.Release(int64(len(j.text)))
+		s.texts.Put(&j.text)
 	}
 	return true
 }
