@@ -40,13 +40,13 @@ func TestTuneRuntime(t *testing.T) {
 		{"GOMAXPROCS is set", "", "3", false, false, 25, processors},
 		{"both are set", "80", "3", false, false, collect, processors},
 		{"opened in place", "", "", true, false, 0, processors + 2}, // TestCollector
-		{"a node of a cluster", "", "", false, true, 100, processors + 2},
+		{"a node of a cluster", "", "", false, true, 0, processors + 2},
 	} {
 		t.Run(c.desc, func(t *testing.T) {
 			t.Setenv("GOGC", c.gogc)
 			t.Setenv("GOMAXPROCS", c.gomaxprocs)
 			restore := tuneRuntime(!c.inPlace, c.clustered)
-			if gc, procs := gcPercent(), runtime.GOMAXPROCS(0); !c.inPlace && gc != c.collect || c.inPlace && gc < percentMin || procs != c.processors {
+			if gc, procs := gcPercent(), runtime.GOMAXPROCS(0); c.collect > 0 && gc != c.collect || c.inPlace && gc < percentMin || gc < percentNode || procs != c.processors {
 				t.Errorf("collection at %d %%, %d processors, want %d and %d", gc, procs, c.collect, c.processors)
 			}
 			restore()
@@ -60,11 +60,14 @@ func TestTuneRuntime(t *testing.T) {
 // TestCollector: GOGC follows what is alive, down to its least, until the collector is stopped.
 func TestCollector(t *testing.T) {
 	for alive, want := range map[uint64]int{0: 800, 1 << 20: 800, 16 << 20: 400, 60 << 20: 100, 128 << 20: 50, 4 << 30: 50} {
-		if got := percentOf(alive); got != want {
+		if got := percentOf(alive, percentMin); got != want {
 			t.Errorf("%d bytes: %d %%, want %d", alive, got, want)
 		}
 	}
-	c, before := startCollector()
+	if got := percentOf(4<<30, percentNode); got != percentNode {
+		t.Errorf("a node of a cluster: %d %%", got)
+	}
+	c, before := startCollector(percentMin)
 	t.Cleanup(func() { c.stop(); debug.SetGCPercent(before) })
 	kept := make([]byte, 300<<20)
 	for gcPercent() != percentMin {

@@ -74,9 +74,7 @@ func Broken(err error) error {
 // The data that a ledger keeps about its entries is large, long-lived and without pointers.
 // Frequent garbage collection of such data costs little, and less memory waits to be freed. A
 // ledger that is opened in place serves a program that makes the entries, most of whose data is
-// short-lived: a [collector] sees to it. A node of a cluster copies every batch from buffer to
-// buffer on its way through etcd. There the frequent collection took place with every third batch,
-// and took a fifth of the processor time of a follower.
+// short-lived, as in a node of a cluster: there a [collector] sees to it.
 //
 // Two threads nearly always wait for the disk: one in the sync of a commit, one in the sync of the
 // anchor. The runtime takes as long as a sync to notice such a wait, and counts the thread as
@@ -87,14 +85,15 @@ func tuneRuntime(serves, clustered bool) (restore func()) {
 	if os.Getenv("GOGC") == "" {
 		var before int
 		stop := func() {}
-		switch {
-		case clustered:
-			before = debug.SetGCPercent(100)
-		case serves:
+		if serves && !clustered {
 			before = debug.SetGCPercent(25)
-		default:
+		} else {
+			least := percentMin
+			if clustered {
+				least = percentNode
+			}
 			var c *collector
-			c, before = startCollector()
+			c, before = startCollector(least)
 			stop = c.stop
 		}
 		restore = func() { stop(); debug.SetGCPercent(before) }
