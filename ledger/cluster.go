@@ -243,7 +243,7 @@ func (l *Log) agree(p *pending, next *Batch) error {
 	defer cancel()
 	settled := make(chan error, 1)
 	term := o.term
-	go func() { settled <- agreement.Settle(ctx, c.Sequencer, term, next.Seq, offered.Encode(c.Secret)) }()
+	go func() { settled <- agreement.Settle(ctx, c.Sequencer, term, next.Seq, c.Encode(&offered)) }()
 	l.putIndexes(p)
 	doubt := time.NewTimer(agreement.DoubtAfter)
 	defer doubt.Stop()

@@ -121,7 +121,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	defer release()
 	e.alive.Opening()
 	counts := metrics.New()
-	o.cell.Agreed = counts.Agreed
+	o.cell.Agreed, o.cell.Version = counts.Agreed, version
 	cutoff := node.NewCutoff(e.listener)
 	e.listener, e.alive.Diverged = cutoff, func(err error) { o.cell.Abandon(); cutoff.Diverge(ctx, counts, e.tls, err) }
 	defer func() { err = errors.Join(err, o.cell.Close()) }()

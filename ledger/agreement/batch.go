@@ -22,8 +22,8 @@ const (
 const recordMax = entry.MaxEnvelope + 512
 
 const (
-	magic      = "B1"
-	headerSize = len(magic) + IncarnationSize + 8 + 2*(8+merkle.HashSize) + 8
+	magicSize  = 2 // B and the format
+	headerSize = magicSize + IncarnationSize + 8 + 2*(8+merkle.HashSize) + 8
 )
 
 // IncarnationSize is the number of bytes of an [Incarnation].
@@ -38,6 +38,7 @@ var ErrMalformed = errors.New("agreement: malformed batch")
 
 // Batch is entries that get their places at once.
 type Batch struct {
+	Format      int // of what nodes exchange, 1 to [Newest]; 0 stands for 1
 	Incarnation Incarnation
 	Seq         uint64      // its number; the first batch of a log is 1
 	Previous    merkle.Head // before the batch
@@ -59,13 +60,13 @@ func Room(entries int, records []byte) bool {
 
 // Encode returns the form of the batch that nodes exchange. secret is known to the nodes alone.
 //
-//	B1 ‖ incarnation ‖ u64 seq ‖ u64 size ‖ root ‖ u64 size ‖ root ‖ u64 registered_at ‖
-//	(uvarint length ‖ stored entry) … ‖ HMAC-SHA-256 of what stands before it
+//	B ‖ digit of the format ‖ incarnation ‖ u64 seq ‖ u64 size ‖ root ‖ u64 size ‖ root ‖
+//	u64 registered_at ‖ (uvarint length ‖ stored entry) … ‖ HMAC-SHA-256 of what stands before it
 //
 // Numbers are big-endian. The first size and root are those before the batch.
 func (b *Batch) Encode(secret []byte) []byte {
 	out := make([]byte, 0, headerSize+len(b.Records)+sha256.Size)
-	out = append(out, magic...)
+	out = append(out, 'B', '0'+byte(max(b.Format, 1)))
 	out = append(out, b.Incarnation[:]...)
 	out = binary.BigEndian.AppendUint64(out, b.Seq)
 	for _, head := range []merkle.Head{b.Previous, b.Head} {
@@ -84,7 +85,8 @@ func sum(secret, text []byte) []byte {
 }
 
 // Decode reads what [Batch.Encode] writes, and the entries. The error is [ErrMalformed]: the bytes
-// are not by a node that has the secret, or not what Encode writes.
+// are not by a node that has the secret, or not what Encode writes. It is [ErrFormat] if a newer
+// program made the batch.
 func Decode(secret, data []byte) (*Batch, []*entry.Entry, error) {
 	if len(data) < headerSize+sha256.Size || len(data) > MaxBytes {
 		return nil, nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
@@ -93,10 +95,13 @@ func Decode(secret, data []byte) (*Batch, []*entry.Entry, error) {
 	if !hmac.Equal(sum(secret, text), mac) {
 		return nil, nil, fmt.Errorf("%w: it is not by a node of the cluster: its MAC does not fit", ErrMalformed)
 	}
-	if string(text[:len(magic)]) != magic {
-		return nil, nil, fmt.Errorf("%w: its form is %q, and this version of arl knows %q", ErrMalformed, text[:len(magic)], magic)
+	b, rest := &Batch{Format: int(text[1]) - '0'}, text[magicSize:]
+	switch {
+	case text[0] != 'B' || b.Format < 1 || b.Format > formatMax:
+		return nil, nil, fmt.Errorf("%w: it begins with %q", ErrMalformed, text[:magicSize])
+	case b.Format > Newest():
+		return nil, nil, FormatError("a batch", b.Format)
 	}
-	b, rest := new(Batch), text[len(magic):]
 	rest = rest[copy(b.Incarnation[:], rest):]
 	number := func() uint64 {
 		n := binary.BigEndian.Uint64(rest)
@@ -146,7 +151,7 @@ func (b *Batch) entries() ([]*entry.Entry, error) {
 // HeadBefore returns the tree head before a batch in the form that nodes exchange. It checks
 // nothing. The error is [ErrMalformed] if data is too short.
 func HeadBefore(data []byte) (head merkle.Head, err error) {
-	at := len(magic) + IncarnationSize + 8
+	at := magicSize + IncarnationSize + 8
 	if len(data) < at+8+merkle.HashSize {
 		return head, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
 	}
@@ -158,7 +163,7 @@ func HeadBefore(data []byte) (head merkle.Head, err error) {
 // SizeBehind returns the size of the log behind a batch in the form that nodes exchange. It checks
 // nothing: who takes the batch decodes it. The error is [ErrMalformed] if data is too short.
 func SizeBehind(data []byte) (uint64, error) {
-	at := len(magic) + IncarnationSize + 8 + 8 + merkle.HashSize
+	at := magicSize + IncarnationSize + 8 + 8 + merkle.HashSize
 	if len(data) < at+8 {
 		return 0, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
 	}

@@ -12,7 +12,7 @@ import (
 // followPause is the time before the order is read again after an error.
 const followPause = 100 * time.Millisecond
 
-// Member is what makes a node one of a cluster. All fields but Unable are mandatory.
+// Member is what makes a node one of a cluster. All fields but Unable and Format are mandatory.
 type Member struct {
 	// Sequencer is the order that the nodes share.
 	Sequencer Sequencer
@@ -23,6 +23,16 @@ type Member struct {
 	// Unable returns why the cluster takes no new entries at the moment, which the log asks at
 	// every batch. Nil, also as its result: it takes entries.
 	Unable func() *entry.Refusal
+	// Format returns the format of batches that the cluster has. Nil: it is 1.
+	Format func() int
+}
+
+// Encode returns a batch in the format of the cluster.
+func (m *Member) Encode(b *Batch) []byte {
+	if m.Format != nil {
+		b.Format = m.Format()
+	}
+	return b.Encode(m.Secret)
 }
 
 // Check returns an error if a field is missing.
@@ -93,6 +103,8 @@ func (m *Member) Follow(ctx context.Context, kept func() uint64, to chan<- Stand
 func (m *Member) decode(seq uint64, data []byte) Standing {
 	b, entries, err := Decode(m.Secret, data)
 	switch {
+	case errors.Is(err, ErrFormat):
+		return Standing{Err: err}
 	case err != nil:
 		return Standing{Err: Diverged(seq, "%v", err)}
 	case b.Incarnation != m.Incarnation:

@@ -49,8 +49,8 @@ import (
 // was, which may have voted: a member that votes twice makes two orders.
 var ErrWiped = errors.New("cluster: the files of etcd are gone")
 
-// Config says how a node of a cluster is opened. All fields but Quota, Ask and
-// Logger are mandatory.
+// Config says how a node of a cluster is opened. All fields but Quota, Version, Ask and Logger are
+// mandatory.
 type Config struct {
 	// Dir is where etcd keeps its files. It must not be restored from a backup, or copied.
 	Dir string
@@ -66,6 +66,8 @@ type Config struct {
 	Listen string
 	// Peer is the address of the node for what the nodes say to one another beside the order.
 	Peer string
+	// Version is that of the program, for people who upgrade the nodes.
+	Version string
 	// CertFile, KeyFile and CAFile are PEM files: the certificate of this node for its address,
 	// its key, and the CA that signed the certificates of all nodes, and no others. The
 	// certificate also names the address that the node calls the others from.
@@ -104,7 +106,8 @@ type Node struct {
 	prefix string
 	trim   trim
 	closed chan struct{} // closed: what runs for the node ends
-	ending sync.Once     // closes it
+	end    func()        // closes it, once
+	halt   func()        // closes etcd, which can be closed once
 	group  sync.WaitGroup
 
 	url        atomic.Pointer[string]
@@ -113,6 +116,7 @@ type Node struct {
 	aside      atomic.Bool                   // whether the node begins no term
 	compared   atomic.Int64                  // the term before whose first batch the other nodes were asked
 	roomless   atomic.Pointer[entry.Refusal] // while too few nodes have room
+	format     atomic.Int64                  // of the cluster; 0: not known yet
 }
 
 // Open starts the node. It does not wait for the other nodes. The error is [ErrWiped], or that of a
@@ -139,6 +143,7 @@ func Open(c *Config) (*Node, error) {
 	}
 	n.etcd, n.client = server, v3client.New(server.Server)
 	n.closed, n.confirming = make(chan struct{}), make(chan struct{}, 1)
+	n.end, n.halt = sync.OnceFunc(func() { close(n.closed) }), sync.OnceFunc(server.Close)
 	n.group.Go(n.tend)
 	n.group.Go(func() {
 		err := errors.New("it has stopped, as the etcd of a node does that was removed from the cluster")
@@ -223,16 +228,14 @@ func peerURL(address string) url.URL { return url.URL{Scheme: "https", Host: add
 // ran this one.
 func (n *Node) Abandon() {
 	n.end()
-	go n.etcd.Close() // hands the lead over
+	go n.halt() // hands the lead over
 }
-
-func (n *Node) end() { n.ending.Do(func() { close(n.closed) }) }
 
 // Close ends the node.
 func (n *Node) Close() error {
 	n.end()
 	err := n.client.Close()
-	n.etcd.Close()
+	n.halt()
 	n.group.Wait()
 	if errors.Is(err, context.Canceled) {
 		err = nil // the client has no connection, which its Close reports so
@@ -245,3 +248,6 @@ func (n *Node) StepAside(aside bool) { n.aside.Store(aside) }
 
 // Leads reports whether this node leads Raft.
 func (n *Node) Leads() bool { return n.etcd.Server.Leader() == n.etcd.Server.MemberID() }
+
+// Name returns the name of this node.
+func (n *Node) Name() string { return n.cfg.Name }

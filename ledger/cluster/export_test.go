@@ -31,3 +31,18 @@ func ForceNew(c *Config) error {
 	server.Close()
 	return nil
 }
+
+// Tell has the cluster know another node.
+func (n *Node) Tell(ctx context.Context, name string, c Contact) error { return n.tell(ctx, name, c) }
+
+// SetFormat writes the format of the cluster.
+func (n *Node) SetFormat(ctx context.Context, format string) error {
+	_, err := n.client.Put(ctx, n.key("f"), format)
+	return err
+}
+
+// End ends etcd of a node whose goroutines hang in [Config.Fatal].
+func (n *Node) End() {
+	n.end()
+	n.halt()
+}

@@ -44,9 +44,11 @@ type standing struct {
 
 // Contact is how to reach a node.
 type Contact struct {
-	Etcd string `json:"etcd"` // HOST:PORT
-	Peer string `json:"peer"` // HOST:PORT
-	URL  string `json:"url"`  // for clients
+	Etcd    string `json:"etcd"`    // HOST:PORT
+	Peer    string `json:"peer"`    // HOST:PORT
+	URL     string `json:"url"`     // for clients
+	Version string `json:"version"` // of the program
+	Format  int    `json:"format"`  // newest of batches that the program knows ([agreement.Newest])
 }
 
 // Member is a node as the cluster knows it.
@@ -77,6 +79,7 @@ func (n *Node) tend() {
 				n.cfg.Logger.Debug("nothing is removed from etcd", "error", err.Error())
 			}
 		}
+		n.watchFormat(ctx)
 		cancel()
 		select {
 		case <-tick.C:
@@ -94,7 +97,7 @@ func (n *Node) tellOwn(ctx context.Context) error {
 	if u := n.url.Load(); u != nil {
 		url = *u
 	}
-	return n.tell(ctx, n.cfg.Name, Contact{n.cfg.Members[n.cfg.Name], n.cfg.Peer, url})
+	return n.tell(ctx, n.cfg.Name, Contact{n.cfg.Members[n.cfg.Name], n.cfg.Peer, url, n.cfg.Version, agreement.Newest()})
 }
 
 func (n *Node) tell(ctx context.Context, name string, c Contact) error {
@@ -195,6 +198,9 @@ func (n *Node) Add(ctx context.Context, name string, c Contact) (string, map[str
 	if err := n.tellOwn(ctx); err != nil { // the other finds at least this one
 		return "", nil, fmt.Errorf("cluster: add a node: %w", err)
 	}
+	if c.knows() < n.Format() {
+		return "", nil, agreement.FormatError("the cluster", n.Format())
+	}
 	members, err := n.Members(ctx)
 	if err != nil {
 		return "", nil, err
@@ -232,13 +238,19 @@ func (n *Node) Add(ctx context.Context, name string, c Contact) (string, map[str
 }
 
 // change changes the members of etcd. etcd refuses that for some seconds after a voter has come or
-// another node has begun to lead.
-func change(ctx context.Context, do func() error) error {
-	for {
+// another node has begun to lead. It is tried again, also where the leader has failed: done is what
+// etcd says of a change that was made.
+func change(ctx context.Context, done error, do func() error) error {
+	for tried := false; ; {
 		err := do()
-		if !errors.Is(err, rpctypes.ErrUnhealthy) {
+		failed := errors.Is(err, rpctypes.ErrTimeoutDueToLeaderFail)
+		switch {
+		case tried && errors.Is(err, done):
+			return nil
+		case !failed && !errors.Is(err, rpctypes.ErrUnhealthy):
 			return err
 		}
+		tried = tried || failed
 		select {
 		case <-time.After(tendEvery):
 		case <-ctx.Done():
@@ -271,7 +283,7 @@ func (n *Node) learn(ctx context.Context, address string) error {
 		}
 	}
 	u := peerURL(address)
-	err := change(ctx, func() error {
+	err := change(ctx, rpctypes.ErrPeerURLExist, func() error {
 		_, err := n.client.MemberAddAsLearner(ctx, []string{u.String()})
 		return err
 	})
@@ -305,7 +317,7 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: there is no node %s", ErrNoNode, name)
 	}
 	if id := n.idOf(c.Etcd); id != 0 {
-		if err := change(ctx, func() error {
+		if err := change(ctx, rpctypes.ErrMemberNotFound, func() error {
 			_, err := n.client.MemberRemove(ctx, id)
 			return err
 		}); err != nil {
@@ -484,6 +496,3 @@ func (n *Node) Known(ctx context.Context) (size uint64, err error) {
 	}
 	return agreement.SizeBehind(found.Kvs[0].Value)
 }
-
-// Name returns the name of this node.
-func (n *Node) Name() string { return n.cfg.Name }

@@ -158,6 +158,7 @@ func (n *Node) begin(ctx context.Context) (agreement.Term, error) {
 		}
 		return agreement.Term{}, agreement.ErrOvertaken
 	}
+	n.watchFormat(ctx)
 	after, err := lastNumber(answer.Responses[1].GetResponseRange().Kvs)
 	return agreement.Term{ID: answer.Header.Revision, After: after}, err
 }

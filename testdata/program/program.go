@@ -46,11 +46,11 @@ func Main(m *testing.M) int {
 }
 
 // Build puts arl into a folder that it makes. With a version it is another program of the same
-// tree, which says that version.
+// tree, which says that version, and knows a format of the batches of a cluster that arl does not.
 func Build(dir, version string) (err error) {
 	shared, flags := filepath.Join(Root(), "bin", "test"), "-s -w" // without symbols it is linked sooner
 	if version != "" {
-		shared, flags = shared+"-"+version, flags+" -X main.version="+version
+		shared, flags = shared+"-"+version, flags+" -X main.version="+version+" -X recoveryledger/ledger/agreement.newest=2"
 	}
 	args := []string{"build", "-ldflags", flags, "-o", "arl"}
 	if raced {

@@ -55,6 +55,8 @@ type Serving struct {
 
 	// Agreed hears what becomes of offered batches ([agreement.Observe]).
 	Agreed func(took time.Duration, err error)
+	// Version is that of the program.
+	Version string
 
 	site   *site.Site
 	node   *cluster.Node
@@ -210,7 +212,7 @@ func (s *Serving) joinBy(ctx context.Context, data string) error {
 		return err
 	}
 	admitted, err := peer.Join(ctx, token, &peer.Joining{
-		Name: s.name, Request: request, Contact: cluster.Contact{Etcd: s.site.Etcd, Peer: s.site.Peer},
+		Name: s.name, Request: request, Contact: cluster.Contact{Etcd: s.site.Etcd, Peer: s.site.Peer, Version: s.Version, Format: agreement.Newest()},
 	})
 	if err != nil {
 		return joinError(err)
@@ -305,14 +307,15 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 		return s.client.Head(ctx, c.Peer, size)
 	}
 	own := configOf(s.site, ask, config.Fatal, config.Logger)
-	own.Quota = s.quota
+	own.Quota, own.Version = s.quota, s.Version
 	s.node, err = cluster.Open(own)
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
 	s.nowRuns.Store(s.node)
 	config.Cluster = &ledger.Cluster{
-		Member: agreement.Member{Sequencer: agreement.Observe(s.node, s.Agreed), Secret: s.site.Secret, Incarnation: s.site.Incarnation, Unable: s.node.Unable},
+		Member: agreement.Member{Sequencer: agreement.Observe(s.node, s.Agreed), Secret: s.site.Secret, Incarnation: s.site.Incarnation,
+			Unable: s.node.Unable, Format: s.node.Format},
 		Revert: func() ledger.Fold { return n.Replica.Revert() },
 	}
 	n.Term = s.node.Term
@@ -380,7 +383,10 @@ func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *s
 	p := &peers{s.router, s.node, n}
 	config.Peers, config.Cluster = p, p.members
 	config.Metrics.Room(func() bool { return n.Log.Space() != nil }, s.node.Database)
-	return n.CaughtUp(ctx, s.router.Reach)
+	if err := n.CaughtUp(ctx, s.router.Reach); err != nil {
+		return err
+	}
+	return s.node.CheckFormat(ctx) // as the others had it when the node asked them
 }
 
 // shown shows the log of a node, and the root of a size.

@@ -4,6 +4,7 @@ package cell_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -32,11 +33,12 @@ func must(tb testing.TB, err error) {
 type machine struct {
 	t *testing.T
 	program.Folder
+	newer string // path of the program that serve starts; empty: arl
 }
 
 func newMachine(t *testing.T) *machine {
 	t.Helper()
-	return &machine{t, program.NewFolder(t)}
+	return &machine{t: t, Folder: program.NewFolder(t)}
 }
 
 // arl runs a command that succeeds, and returns what it prints.
@@ -85,6 +87,7 @@ func (m *machine) serve(data string, args ...string) *node {
 	m.t.Helper()
 	args = append([]string{"serve", "--output", "json", "--data", data, "--listen", "127.0.0.1:0", "--cluster"}, args...)
 	n := &node{m: m, data: data, cmd: m.Command(args...), said: &lines{}}
+	n.cmd.Path = cmp.Or(m.newer, n.cmd.Path)
 	n.cmd.Stderr = n.said
 	out, err := n.cmd.StdoutPipe()
 	must(m.t, err)
@@ -144,7 +147,7 @@ func (n *node) get(path string) (status int, body string) {
 
 // member is a line of arl cluster status.
 type member struct {
-	Name          string
+	Name, Version string
 	Peer          string // HOST:PORT
 	Voter, Leader bool
 	Size          uint64

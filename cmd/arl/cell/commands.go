@@ -30,7 +30,8 @@ func Command(t *terminal.Terminal) *cobra.Command {
 		Example: "  arl cluster status --data ./data",
 	}
 	cmd.AddCommand(startCommand(t), tokenCommand(t), statusCommand(t), removeCommand(t), leadCommand(t),
-		leaveCommand(t), reseedCommand(t), evidenceCommand(t), keysCommand(t))
+		leaveCommand(t), reseedCommand(t), evidenceCommand(t), keysCommand(t),
+		compactCommand(t), upgradeCommand(t))
 	return cmd
 }
 
@@ -135,7 +136,7 @@ func (a *asking) shows(ask func(c *peer.Client, address string) (*peer.Status, e
 
 // print shows the nodes.
 func (a *asking) print(s *peer.Status) error {
-	list := a.t.NewList("NODE", "ROLE", "SIZE", "LAG", "URL", "PEERS")
+	list := a.t.NewList("NODE", "ROLE", "SIZE", "LAG", "VERSION", "URL", "PEERS")
 	for i := range s.Members {
 		m, role := &s.Members[i], "joins"
 		switch {
@@ -144,7 +145,7 @@ func (a *asking) print(s *peer.Status) error {
 		case m.Voter:
 			role = "follows"
 		}
-		if err := list.Add(m, m.Name, role, fmt.Sprint(m.Size), fmt.Sprint(m.Lag), m.URL, m.Peer); err != nil {
+		if err := list.Add(m, m.Name, role, fmt.Sprint(m.Size), fmt.Sprint(m.Lag), m.Version, m.URL, m.Peer); err != nil {
 			return err
 		}
 	}

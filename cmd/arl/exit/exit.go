@@ -205,7 +205,7 @@ func SystemCode(err error) int {
 		return Interrupted
 	case fromNetwork(err), errors.Is(err, context.DeadlineExceeded), errors.Is(err, ledger.ErrStopped):
 		return Unavailable
-	case errors.Is(err, disk.ErrSystem):
+	case errors.Is(err, disk.ErrSystem), errors.Is(err, agreement.ErrFormat):
 		return Config
 	case errors.Is(err, keys.ErrPassphrase), errors.Is(err, fs.ErrPermission), errors.Is(err, record.ErrKey):
 		return Denied

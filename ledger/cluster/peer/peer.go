@@ -40,7 +40,11 @@ const (
 	pathHead   = "/head"
 	pathKeys   = "/keys"
 	pathAccuse = "/accuse"
+	pathSpace  = "/space"
 	pathAPI    = "/api"
+
+	pathCompact = "/compact"
+	pathUpgrade = "/upgrade"
 )
 
 const (
@@ -87,8 +91,8 @@ func New(c Config) (*Server, error) {
 	mux.HandleFunc("POST "+pathJoin, s.join)
 	for path, handle := range map[string]func(*http.Request) (any, error){
 		"GET " + pathStatus: s.status, "POST " + pathToken: s.token, "POST " + pathRemove: s.remove, "POST " + pathLead: s.lead,
-		"POST " + pathKeys: s.keys,
-		"GET " + pathHead:  s.head, "POST " + pathAccuse: s.accuse,
+		"POST " + pathKeys: s.keys, "GET " + pathSpace: s.space, "POST " + pathCompact: s.compact, "POST " + pathUpgrade: s.upgrade,
+		"GET " + pathHead: s.head, "POST " + pathAccuse: s.accuse,
 	} {
 		mux.HandleFunc(path, known(answering(handle)))
 	}

@@ -23,6 +23,9 @@ import (
 
 const origin = "ledger.example/peer"
 
+// quota is how large the file of etcd may be.
+const quota = 8 << 20
+
 func must(tb testing.TB, err error) {
 	tb.Helper()
 	if err != nil {
@@ -65,6 +68,12 @@ func found(t *testing.T) *member {
 // open serves a node whose log has so many entries.
 func open(t *testing.T, s *site.Site, size byte) *member {
 	t.Helper()
+	return openLarge(t, s, size, quota)
+}
+
+// openLarge opens a node whose etcd may have a file of so many bytes.
+func openLarge(t *testing.T, s *site.Site, size byte, quota int64) *member {
+	t.Helper()
 	m := &member{t: t, site: s, keys: t.TempDir(), accused: make(chan error, 1)}
 	for i := range size + 1 {
 		m.roots = append(m.roots, merkle.Hash{i})
@@ -74,7 +83,7 @@ func open(t *testing.T, s *site.Site, size byte) *member {
 	m.node, err = cluster.Open(&cluster.Config{
 		Dir: s.EtcdDir(), Name: s.Name, Members: s.Members, Joins: s.Joined, Listen: s.EtcdListen, Peer: s.Peer,
 		CertFile: s.CertFile(), KeyFile: s.KeyFile(), CAFile: s.CAFile(), Origin: s.Origin, Incarnation: s.Incarnation,
-		Fatal: func(err error) { t.Error(err); select {} },
+		Quota: quota, Fatal: func(err error) { t.Error(err); select {} },
 	})
 	must(t, err)
 	m.node.Show("http://" + s.Name)

@@ -1,0 +1,103 @@
+package cluster_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"recoveryledger/ledger/agreement"
+	"recoveryledger/ledger/cluster"
+)
+
+// TestFullEtcd fills etcd until it takes no batch. What most nodes keep goes, the file of the
+// stopped node becomes smaller, and the cluster takes batches again.
+func TestFullEtcd(t *testing.T) {
+	s, ctx := newSite(t, "a"), t.Context()
+	config := s.config("a")
+	config.Quota = 8 << 20
+	n, err := cluster.Open(config)
+	must(t, err)
+	in := term(t, n.Terms(ctx))
+	kept, offered := uint64(0), uint64(0)
+	for err == nil {
+		offered++
+		err = n.Propose(ctx, in, offered, make([]byte, agreement.MaxBytes))
+		switch {
+		case err == nil:
+			kept = offered
+			_ = n.Say(ctx, "a", fmt.Sprintf(`{"seq":%d}`, kept)) // full as well at the end
+		case errors.Is(err, context.DeadlineExceeded): // it took long: the same batch again
+			offered, err = offered-1, nil
+		}
+	}
+	if !strings.Contains(err.Error(), "space exceeded") || kept < 4 {
+		t.Fatalf("batch %d: %v", offered, err)
+	}
+	space, err := n.Space(ctx)
+	if err != nil || !space.Full || space.Quota != config.Quota || space.Bytes < config.Quota/2 {
+		t.Errorf("a full etcd: %+v, %v", space, err)
+	}
+	if _, _, err := cluster.Defragment(config.Dir); !errors.Is(err, cluster.ErrRuns) {
+		t.Errorf("defragment a node that runs: %v", err)
+	}
+	must(t, n.Forget(ctx))
+	if _, err := take(t, n, 1, 1); !errors.Is(err, agreement.ErrTrimmed) {
+		t.Errorf("what the nodes keep: %v", err)
+	}
+	must(t, n.Close())
+
+	before, after, err := cluster.Defragment(config.Dir)
+	if err != nil || before < config.Quota/2 || after > before/2 {
+		t.Errorf("%d bytes, and then %d: %v", before, after, err)
+	}
+	if _, _, err := cluster.Defragment(config.Dir + "-none"); err == nil {
+		t.Error("a directory without etcd")
+	}
+	n, err = cluster.Open(config)
+	must(t, err)
+	terms := n.Terms(ctx)
+	for space, err = n.Space(ctx); err != nil || !space.Full; space, err = n.Space(ctx) { // it reads what it had
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, n.Disarm(ctx))
+	in = term(t, terms)
+	must(t, n.Propose(ctx, in, in.After+1, named(in.After+1)))
+	must(t, n.Close())
+}
+
+// TestFormat: the format is raised only if every node knows the newest one, and a node ends whose
+// program does not know the format of the cluster.
+func TestFormat(t *testing.T) {
+	s, ctx := newSite(t, "a"), t.Context()
+	config := s.config("a")
+	config.Version = "v1"
+	n, err := cluster.Open(config)
+	must(t, err)
+	term(t, n.Terms(ctx))
+	n.Show("")
+	for members, _ := n.Members(ctx); len(members) == 0; members, _ = n.Members(ctx) {
+		if ctx.Err() != nil {
+			t.Fatal("the node is not told of")
+		}
+	}
+	if before, after, err := n.Upgrade(ctx); before != 1 || after != 1 || err != nil || n.Format() != 1 {
+		t.Errorf("from %d to %d, %v", before, after, err)
+	}
+	must(t, n.Tell(ctx, "b", cluster.Contact{Etcd: "b:1", Version: "v2", Format: 2}))
+	if _, _, err := n.Upgrade(ctx); !errors.Is(err, cluster.ErrUpgrade) || !strings.Contains(err.Error(), `node a, which has version "v1", knows formats up to 1`) {
+		t.Errorf("a node that lacks the format: %v", err)
+	}
+	must(t, n.CheckFormat(ctx))
+	must(t, n.SetFormat(ctx, "2"))
+	if err := n.CheckFormat(ctx); !errors.Is(err, agreement.ErrFormat) || !strings.Contains(err.Error(), "the cluster has format 2") {
+		t.Errorf("a format that the program does not know: %v", err)
+	}
+	if err := <-s.fatal; !errors.Is(err, agreement.ErrFormat) {
+		t.Errorf("the node ends with %v", err)
+	}
+	n.End()
+}
