@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"recoveryledger/api/words"
@@ -53,7 +54,9 @@ func subject(r *verify.Report, origin string) string {
 	case len(r.Equivocations) > 0:
 		text, more, one, many = r.Equivocations[0].String(), len(r.Equivocations)-1, "equivocation", "equivocations"
 	case len(r.Answers) > 0:
-		text, more, one, many = r.Answers[0].String(), len(r.Answers)-1, "answer", "answers"
+		// The incidents of a history are answers, too, in the order of their keys.
+		agent := slices.IndexFunc(r.Answers, func(a verify.Answer) bool { return a.Type == entry.SubjectAgent && a.Label == "" })
+		text, more, one, many = r.Answers[max(agent, 0)].String(), len(r.Answers)-1, "answer", "answers"
 	case r.Subject != nil:
 		e := describeEntry(r.Subject)
 		text, more = e.String(), len(r.Entries)-1
