@@ -238,12 +238,14 @@ func (n *Node) Add(ctx context.Context, name string, c Contact) (string, map[str
 }
 
 // change changes the members of etcd. etcd refuses that for some seconds after a voter has come or
-// another node has begun to lead. It is tried again, also where the leader has failed: done is what
-// etcd says of a change that was made.
-func change(ctx context.Context, done error, do func() error) error {
+// another node has begun to lead. A change is lost with a leader that fails, and is tried again:
+// done is what etcd says of one that was made.
+func change(ctx context.Context, done error, do func(context.Context) error) error {
 	for tried := false; ; {
-		err := do()
-		failed := errors.Is(err, rpctypes.ErrTimeoutDueToLeaderFail)
+		attempt, cancel := context.WithTimeout(ctx, changeTime)
+		err := do(attempt)
+		failed := attempt.Err() != nil && err != nil
+		cancel()
 		switch {
 		case tried && errors.Is(err, done):
 			return nil
@@ -283,7 +285,7 @@ func (n *Node) learn(ctx context.Context, address string) error {
 		}
 	}
 	u := peerURL(address)
-	err := change(ctx, rpctypes.ErrPeerURLExist, func() error {
+	err := change(ctx, rpctypes.ErrPeerURLExist, func(ctx context.Context) error {
 		_, err := n.client.MemberAddAsLearner(ctx, []string{u.String()})
 		return err
 	})
@@ -317,7 +319,7 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: there is no node %s", ErrNoNode, name)
 	}
 	if id := n.idOf(c.Etcd); id != 0 {
-		if err := change(ctx, rpctypes.ErrMemberNotFound, func() error {
+		if err := change(ctx, rpctypes.ErrMemberNotFound, func(ctx context.Context) error {
 			_, err := n.client.MemberRemove(ctx, id)
 			return err
 		}); err != nil {

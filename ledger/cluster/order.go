@@ -16,6 +16,7 @@ import (
 
 const (
 	attemptTime = time.Second            // for a transaction, before its fate counts as not known
+	changeTime  = 5 * time.Second        // for a change of the members, likewise
 	lookEvery   = 100 * time.Millisecond // at the leader of Raft
 	wakeEvery   = time.Second            // to read the order, should a watch have missed something
 	pageBatches = 16                     // batches that are read at once
