@@ -38,6 +38,10 @@ var elsewhere = map[string][2]string{
 	"arl_checked_sound":                  {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_sound{check="fsck"}' 1`},
 	"arl_checked_entries":                {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_entries{check="fsck"}' 4`},
 	"arl_disk_read_only":                 {"../../testdata/scripts/drill_disk-read-only.txtar", "metric arl_disk_read_only 1"},
+	"arl_cluster_paused":                 {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_paused 1"`},
+	"arl_cluster_etcd_bytes":             {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_etcd_bytes"`},
+	"arl_cluster_etcd_used_bytes":        {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_etcd_used_bytes"`},
+	"arl_cluster_etcd_quota_bytes":       {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_etcd_quota_bytes"`},
 	"arl_notifications_late_seconds":     {"../../testdata/scripts/drill_notifications-late.txtar", `metric 'arl_notifications_late_seconds{endpoint="people"}' !0`},
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -93,6 +94,12 @@ func TestFullDisks(t *testing.T) {
 	}
 	receipts := []string{leader.submit("with-room")}
 	m.check(receipts, nodes...)
+	_, shown := leader.get("/metrics")
+	for _, name := range []string{"arl_cluster_etcd_bytes", "arl_cluster_etcd_used_bytes", "arl_cluster_etcd_quota_bytes"} {
+		if !regexp.MustCompile(`(?m)^` + name + ` [1-9]`).MatchString(shown) {
+			t.Errorf("%s is 0 or missing", name)
+		}
+	}
 
 	follower.fill()
 	follower.answers("/readyz", http.StatusInsufficientStorage, "the reserve is 16777216")

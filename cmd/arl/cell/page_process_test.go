@@ -226,7 +226,7 @@ func (w *walk) majority(a, b, c *place) {
 
 	b.kill()
 	c.loses("")
-	a.kill()
+	a.stop() // else it may lack what it took in its last second
 	b.does("arl cluster evidence --data ./data > n2.json")
 	w.takes("m2/n2.json", "m1/n2.json")
 	a.does(`arl cluster reseed --data ./data --head n2.json --without n3 --reason "the disk of n3 is gone"`)
@@ -250,6 +250,7 @@ func (w *walk) takes(from, to string) {
 // everything loses etcd of all nodes.
 func (w *walk) everything(a, b, c *place) {
 	for _, p := range []*place{a, b, c} {
+		p.stop() // else it may lack what it took in its last second, and no etcd has that
 		p.loses("cluster/etcd")
 	}
 	for i, p := range []*place{b, c} {

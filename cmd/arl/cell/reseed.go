@@ -113,8 +113,11 @@ func (r *reseeding) judged(ctx context.Context) error {
 			known, err = n.Known(ctx)
 			return err
 		})
-		if err := errors.Join(err, behind(r.data, r.node.Log.Size(), known)); err != nil {
+		if err != nil {
 			return exit.Remedied("if the files of etcd are damaged, move DIR/cluster/etcd away", err)
+		}
+		if err := behind(r.data, r.node.Log.Size(), known); err != nil {
+			return err
 		}
 	}
 	members, err := r.members()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"recoveryledger/ledger/cluster"
 )
@@ -36,6 +37,9 @@ func (s *Server) compact(r *http.Request) (any, error) {
 	members, err := own.Members(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if !slices.ContainsFunc(members, func(m cluster.Member) bool { return m.Name == own.Name() }) {
+		members = append(members, cluster.Member{Name: own.Name()}) // it has just begun, and not yet told the others
 	}
 	done, large := new(Compacted), error(nil)
 	full := false
