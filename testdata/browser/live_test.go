@@ -122,6 +122,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	}))
 	page.do(chromedp.Navigate(l.url+"/"), chromedp.Click(chromedp.CSS(`nav a[href="/incidents"]`)),
 		chromedp.WaitVisible(chromedp.CSS(`select[name="state"]`)), chromedp.SendKeys(chromedp.CSS(`input[name="agent"]`), "booker\r"),
+		chromedp.WaitVisible(chromedp.CSS(`input[name="agent"][value="booker"]`)), // the page before has the link, too
 		chromedp.WaitVisible(chromedp.CSS(`td a[href="/incidents/43"]`)), chromedp.Click(chromedp.CSS(`td a[href="/incidents/43"]`)),
 		chromedp.WaitVisible(chromedp.CSS("svg a")))
 	for _, id := range []string{"copy-command", "show-keys", "keys-help"} {
