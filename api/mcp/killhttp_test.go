@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -33,7 +34,8 @@ func (w *world) front(t *testing.T, cmd *exec.Cmd, web bool) (*front, error) {
 	t.Helper()
 	client := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	if !web {
-		session, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+		// The transport kills a process that has not ended by then, and fails if it has.
+		session, err := client.Connect(t.Context(), &sdk.CommandTransport{Command: cmd, TerminateDuration: time.Minute}, nil)
 		if err != nil {
 			return nil, err
 		}
