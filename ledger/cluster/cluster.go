@@ -108,6 +108,8 @@ type Node struct {
 	closed chan struct{} // closed: what runs for the node ends
 	end    func()        // closes it, once
 	halt   func()        // closes etcd, which can be closed once
+	reads  sync.RWMutex  // held for reading by whoever reads from etcd while it may be closed
+	halted bool          // under reads: etcd is closed, and panics if it is read from
 	group  sync.WaitGroup
 
 	url        atomic.Pointer[string]
@@ -143,7 +145,7 @@ func Open(c *Config) (*Node, error) {
 	}
 	n.etcd, n.client = server, v3client.New(server.Server)
 	n.closed, n.confirming = make(chan struct{}), make(chan struct{}, 1)
-	n.end, n.halt = sync.OnceFunc(func() { close(n.closed) }), sync.OnceFunc(server.Close)
+	n.end, n.halt = sync.OnceFunc(func() { close(n.closed) }), sync.OnceFunc(n.haltEtcd)
 	n.group.Go(n.tend)
 	n.group.Go(func() {
 		err := errors.New("it has stopped, as the etcd of a node does that was removed from the cluster")
@@ -243,6 +245,13 @@ func (n *Node) Close() error {
 	return err
 }
 
+func (n *Node) haltEtcd() {
+	n.reads.Lock()
+	n.halted = true
+	n.reads.Unlock()
+	n.etcd.Close()
+}
+
 // StepAside says whether this node begins no term, and gives up the one that it has.
 func (n *Node) StepAside(aside bool) { n.aside.Store(aside) }
 
@@ -251,3 +260,14 @@ func (n *Node) Leads() bool { return n.etcd.Server.Leader() == n.etcd.Server.Mem
 
 // Name returns the name of this node.
 func (n *Node) Name() string { return n.cfg.Name }
+
+// idOf returns what etcd calls the node of an address; 0: none is there.
+func (n *Node) idOf(address string) uint64 {
+	u := peerURL(address)
+	for _, m := range n.etcd.Server.Cluster().Members() {
+		if slices.Contains(m.PeerURLs, u.String()) {
+			return uint64(m.ID)
+		}
+	}
+	return 0
+}

@@ -124,19 +124,13 @@ func (n *Node) promote(ctx context.Context) {
 	}
 }
 
-// idOf returns what etcd calls the node of an address; 0: none is there.
-func (n *Node) idOf(address string) uint64 {
-	u := peerURL(address)
-	for _, m := range n.etcd.Server.Cluster().Members() {
-		if slices.Contains(m.PeerURLs, u.String()) {
-			return uint64(m.ID)
-		}
-	}
-	return 0
-}
-
 // Members returns the nodes by name, as this node knows them.
 func (n *Node) Members(ctx context.Context) ([]Member, error) {
+	n.reads.RLock()
+	defer n.reads.RUnlock()
+	if n.halted {
+		return nil, errors.New("cluster: read the nodes: this node has ended")
+	}
 	found, err := n.client.Get(ctx, n.prefix, clientv3.WithRange(n.key("b")), clientv3.WithSerializable())
 	if err != nil {
 		return nil, fmt.Errorf("cluster: read the nodes: %w", err)

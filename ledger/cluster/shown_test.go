@@ -188,3 +188,13 @@ func TestStepAside(t *testing.T) {
 	}
 	must(t, n.Close())
 }
+
+// TestMembersOfEnded: a node whose etcd has ended names no members. A read from etcd would panic.
+func TestMembersOfEnded(t *testing.T) {
+	n := newSite(t, "a").open("a")
+	n.End()
+	if members, err := n.Members(t.Context()); err == nil || !strings.Contains(err.Error(), "has ended") {
+		t.Errorf("%v, %v", members, err)
+	}
+	must(t, n.Close())
+}
