@@ -108,8 +108,6 @@ type Node struct {
 	closed chan struct{} // closed: what runs for the node ends
 	end    func()        // closes it, once
 	halt   func()        // closes etcd, which can be closed once
-	reads  sync.RWMutex  // held for reading by whoever reads from etcd while it may be closed
-	halted bool          // under reads: etcd is closed, and panics if it is read from
 	group  sync.WaitGroup
 
 	url        atomic.Pointer[string]
@@ -144,8 +142,13 @@ func Open(c *Config) (*Node, error) {
 		return nil, err
 	}
 	n.etcd, n.client = server, v3client.New(server.Server)
+	reads := &reader{KV: n.client.KV}
+	n.client.KV = reads
 	n.closed, n.confirming = make(chan struct{}), make(chan struct{}, 1)
-	n.end, n.halt = sync.OnceFunc(func() { close(n.closed) }), sync.OnceFunc(n.haltEtcd)
+	n.end, n.halt = sync.OnceFunc(func() { close(n.closed) }), sync.OnceFunc(func() {
+		reads.end()
+		server.Close()
+	})
 	n.group.Go(n.tend)
 	n.group.Go(func() {
 		err := errors.New("it has stopped, as the etcd of a node does that was removed from the cluster")
@@ -245,11 +248,32 @@ func (n *Node) Close() error {
 	return err
 }
 
-func (n *Node) haltEtcd() {
-	n.reads.Lock()
-	n.halted = true
-	n.reads.Unlock()
-	n.etcd.Close()
+// errEnded is the error of a read from an etcd that has ended.
+var errEnded = errors.New("cluster: this node has ended")
+
+// reader reads from etcd until it ends. An etcd that has ended panics if it is read from; it
+// refuses writes by itself.
+type reader struct {
+	clientv3.KV
+	mu    sync.RWMutex // held by reads that are under way
+	ended bool
+}
+
+// Get implements [clientv3.KV].
+func (r *reader) Get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if r.ended {
+		return nil, errEnded
+	}
+	return r.KV.Get(ctx, key, options...)
+}
+
+// end waits for the reads that are under way, and allows no other.
+func (r *reader) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
 }
 
 // StepAside says whether this node begins no term, and gives up the one that it has.

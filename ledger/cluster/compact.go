@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/storage/backend"
 
@@ -59,14 +58,11 @@ func (n *Node) Forget(ctx context.Context) error {
 	if least == 0 {
 		return nil
 	}
-	removed, err := n.client.Delete(ctx, n.batchKey(0), clientv3.WithRange(n.batchKey(least+1)))
+	revision, err := n.drop(ctx, least)
 	if err != nil {
-		return fmt.Errorf("cluster: remove what the nodes keep: %w", err)
+		return err
 	}
-	if _, err := n.client.Compact(ctx, removed.Header.Revision, clientv3.WithCompactPhysical()); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
-		return fmt.Errorf("cluster: compact: %w", err)
-	}
-	return nil
+	return n.forgetHistory(ctx, revision, clientv3.WithCompactPhysical())
 }
 
 // Disarm has the nodes take batches again, behind a full etcd. One that is still full raises the

@@ -126,11 +126,6 @@ func (n *Node) promote(ctx context.Context) {
 
 // Members returns the nodes by name, as this node knows them.
 func (n *Node) Members(ctx context.Context) ([]Member, error) {
-	n.reads.RLock()
-	defer n.reads.RUnlock()
-	if n.halted {
-		return nil, errors.New("cluster: read the nodes: this node has ended")
-	}
 	found, err := n.client.Get(ctx, n.prefix, clientv3.WithRange(n.key("b")), clientv3.WithSerializable())
 	if err != nil {
 		return nil, fmt.Errorf("cluster: read the nodes: %w", err)

@@ -119,18 +119,34 @@ func (n *Node) remove(ctx context.Context) error {
 	full := n.used() > n.cfg.Quota/4
 	least := t.lacking.least(time.Now(), nodes, len(n.etcd.Server.Cluster().Members()), own.Seq, full)
 	if least > t.last {
-		removed, err := n.client.Delete(ctx, n.batchKey(0), clientv3.WithRange(n.batchKey(least+1)))
-		if err != nil {
-			return fmt.Errorf("cluster: remove what every node keeps: %w", err)
+		if revision, err = n.drop(ctx, least); err != nil {
+			return err
 		}
-		revision = removed.Header.Revision // before it, what was removed is still history
 	} else if revision < t.compacted+compactEvery {
 		return nil
 	}
-	if _, err := n.client.Compact(ctx, revision); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
-		return fmt.Errorf("cluster: compact: %w", err)
+	if err := n.forgetHistory(ctx, revision); err != nil {
+		return err
 	}
 	t.last, t.compacted = max(t.last, least), revision
+	return nil
+}
+
+// drop removes the batches up to a number, and returns the revision of etcd at which they are
+// history: before that one they are not yet.
+func (n *Node) drop(ctx context.Context, last uint64) (revision int64, err error) {
+	removed, err := n.client.Delete(ctx, n.batchKey(0), clientv3.WithRange(n.batchKey(last+1)))
+	if err != nil {
+		return 0, fmt.Errorf("cluster: remove what the nodes keep: %w", err)
+	}
+	return removed.Header.Revision, nil
+}
+
+// forgetHistory removes the history of etcd before a revision.
+func (n *Node) forgetHistory(ctx context.Context, revision int64, options ...clientv3.CompactOption) error {
+	if _, err := n.client.Compact(ctx, revision, options...); err != nil && !errors.Is(err, rpctypes.ErrCompacted) {
+		return fmt.Errorf("cluster: compact: %w", err)
+	}
 	return nil
 }
 
