@@ -157,9 +157,13 @@ func (c *chaos) finish(number int) (fault string) {
 			continue
 		}
 		if t.State == entry.TaskFailed && t.Gate == "" { // nobody ran, this machine was too slow, and the ladder is at its end
-			cmd, said := c.command(nil, "task", "release", task, "--agent", "one", "--yes", "--reason", "chaos")
+			again := "reassign"
+			if t.RetriesSpent() {
+				again = "release"
+			}
+			cmd, said := c.command(nil, "task", again, task, "--agent", "one", "--yes", "--reason", "chaos")
 			if code := exitOf(cmd.Run()); code != 0 && code != 6 { // 6: the task has gone on since this look
-				c.t.Errorf("%s: release ends with %d: %s", task, code, said)
+				c.t.Errorf("%s: %s ends with %d: %s", task, again, code, said)
 			}
 			continue
 		}

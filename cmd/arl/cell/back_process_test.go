@@ -22,8 +22,7 @@ func (m *machine) evidence(data string) (file string) {
 func TestReseedAndLeave(t *testing.T) {
 	m := newMachine(t)
 	a := m.found("a")
-	m.arl("key", "generate", "--out", "agent.key")
-	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	m.enrols(a.url)
 	b := m.join("b", a)
 	c := m.join("c", a)
 	a.voters(3)
@@ -83,8 +82,7 @@ func TestReseedAndLeave(t *testing.T) {
 func TestKeysPush(t *testing.T) {
 	m := newMachine(t)
 	a := m.found("a")
-	m.arl("key", "generate", "--out", "agent.key")
-	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	m.enrols(a.url)
 	b := m.join("b", a)
 	a.voters(2)
 	receipts := []string{a.submit("before")}

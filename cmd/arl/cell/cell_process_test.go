@@ -102,6 +102,13 @@ func (m *machine) serve(data string, args ...string) *node {
 	return n
 }
 
+// enrols makes the key of my-agent, and lets the agent in at a ledger.
+func (m *machine) enrols(url string) {
+	m.t.Helper()
+	m.arl("key", "generate", "--out", "agent.key")
+	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", url)
+}
+
 // found starts the first node, and join another one.
 func (m *machine) found(data string) *node {
 	return m.serve(data, "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0")
@@ -229,8 +236,7 @@ func (m *machine) check(receipts []string, nodes ...*node) {
 func TestOneThreeOne(t *testing.T) {
 	m := newMachine(t)
 	a := m.found("a")
-	m.arl("key", "generate", "--out", "agent.key")
-	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	m.enrols(a.url)
 	receipts := []string{a.submit("alone")}
 	b := m.join("b", a)
 	c := m.join("c", b)
@@ -344,8 +350,7 @@ func TestStart(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	m := newMachine(t)
 	a := m.found("a")
-	m.arl("key", "generate", "--out", "agent.key")
-	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	m.enrols(a.url)
 	b := m.join("b", a)
 	b.voters(2)
 	receipts := []string{b.submit("before")}

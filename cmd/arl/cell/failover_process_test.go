@@ -331,8 +331,7 @@ func (c *crowd) enrol(t *testing.T) {
 	m := c.m
 	c.began, c.seed = time.Now(), budget.Seed(t)
 	c.accepted, c.times, c.roots = map[uint64]string{}, map[uint64]int64{}, map[uint64]string{}
-	m.arl("key", "generate", "--out", "agent.key")
-	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", c.urls(1))
+	m.enrols(c.urls(1))
 	profile, err := (&trust.Store{Home: func() (string, error) { return m.Path("home"), nil }}).Select("")
 	must(t, err)
 	c.root = trust.WithCosigner(profile.Root)

@@ -17,8 +17,7 @@ import (
 func TestDivergedNode(t *testing.T) {
 	m := newMachine(t)
 	a := m.found("a")
-	m.arl("key", "generate", "--out", "agent.key")
-	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	m.enrols(a.url)
 	b := m.join("b", a)
 	a.voters(2)
 	b.stop()

@@ -66,8 +66,7 @@ func (n *node) answers(path string, status int, text string) {
 func TestFullDisks(t *testing.T) {
 	m := newMachine(t)
 	a := m.found("a")
-	m.arl("key", "generate", "--out", "agent.key")
-	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	m.enrols(a.url)
 	nodes := []*node{a, m.join("b", a), m.join("c", a)}
 	a.voters(3)
 	for i := range nodes { // one at a time, so that the others go on

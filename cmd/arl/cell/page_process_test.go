@@ -166,8 +166,7 @@ func TestClusterPage(t *testing.T) {
 	w, all := newWalk(t)
 	a, b, c := all[0], all[1], all[2]
 	a.begins(pageFounds)()
-	w.arl("key", "generate", "--out", "agent.key")
-	w.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	w.enrols(a.url)
 	w.submits(a, "of-one")
 	b.joins(a)
 	c.joins(a)

@@ -82,8 +82,7 @@ func TestRollingUpgrade(t *testing.T) {
 func TestCompact(t *testing.T) {
 	m := newMachine(t)
 	a := m.found("a")
-	m.arl("key", "generate", "--out", "agent.key")
-	m.arl("agent", "enrol", "--principal", "my-agent", "--key", "agent.key", "--domain", "my-team", "--url", a.url)
+	m.enrols(a.url)
 	receipts := []string{a.submit("before")}
 	if said := m.arl("cluster", "compact", "--data", "a"); !strings.Contains(said, "QUOTA") || !strings.Contains(said, "n1") || !strings.Contains(said, "4294967296") {
 		t.Errorf("a node that runs: %s", said)
