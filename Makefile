@@ -32,9 +32,8 @@ MCP := testdata/mcp/node_modules/.package-lock.json
 # In .ci/run make test has run: js, mcp and python leave out the tests that make test has.
 TESTED ?=
 
-# Runs go test with its arguments; ends with a line of counts. Without debugging information
-# a test links in half the time; a panic still has its lines.
-TEST := go run ./.ci/testsummary -ldflags=-s
+# Runs go test with its arguments; ends with a line of counts.
+TEST := go run ./.ci/testsummary
 
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
