@@ -96,6 +96,13 @@ type Bundle struct {
 // Ask asks a question, and reads the answer into one.
 func (j *Judge) Ask(question, answer any) {
 	j.tb.Helper()
+	j.Send(question)
+	j.Receive(answer)
+}
+
+// Send asks a question, whose answer Receive reads. Meanwhile the judge works, and so may others.
+func (j *Judge) Send(question any) {
+	j.tb.Helper()
 	line, err := json.Marshal(question)
 	if err != nil {
 		j.tb.Fatal(err)
@@ -103,7 +110,12 @@ func (j *Judge) Ask(question, answer any) {
 	if _, err := j.in.Write(append(line, '\n')); err != nil {
 		j.tb.Fatalf("the judge takes no question: %v\n%s", err, j.errors)
 	}
-	line, err = j.out.ReadBytes('\n')
+}
+
+// Receive reads the answer to the question that was sent.
+func (j *Judge) Receive(answer any) {
+	j.tb.Helper()
+	line, err := j.out.ReadBytes('\n')
 	if err == nil {
 		err = json.Unmarshal(line, answer)
 	}

@@ -163,10 +163,14 @@ func TestJavaScriptAgreesChaos(t *testing.T) {
 // changedBundles changes bundles, and the time, at random, and counts what agrees says of each.
 func changedBundles(t *testing.T, count int, agrees func(madeCase) string) map[string]int {
 	t.Helper()
-	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
-	var cases []madeCase
+	return changesOf(t, encodedCases(t, count), budget.Seed(t), count, agrees)
+}
+
+// encodedCases returns the named cases, no more than count: each takes longer than its verdict.
+func encodedCases(t *testing.T, count int) (cases []madeCase) {
+	t.Helper()
 	for _, c := range bundleCases() {
-		if len(cases) >= count { // each is made once, and takes longer than its verdict
+		if len(cases) >= count {
 			break
 		}
 		_, b, a, now := c.build(t)
@@ -174,6 +178,13 @@ func changedBundles(t *testing.T, count int, agrees func(madeCase) string) map[s
 		must(t, err)
 		cases = append(cases, madeCase{c.name, good, a, now})
 	}
+	return cases
+}
+
+// changesOf makes count changes of cases, the same ones for a seed.
+func changesOf(t *testing.T, cases []madeCase, seed uint64, count int, agrees func(madeCase) string) map[string]int {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 0))
 	rules := map[string]int{}
 	for i := 0; i < count && !t.Failed(); i++ {
 		c := cases[random.IntN(len(cases))]

@@ -58,6 +58,10 @@ def depth(value: Json) -> int:
     return 0
 
 
+# json.dumps makes an encoder at each call, which takes longer than the writing.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+
+
 def canonical(value: Json) -> str:
     """RFC 8785 for values without fractions."""
     if isinstance(value, dict):
@@ -65,7 +69,7 @@ def canonical(value: Json) -> str:
         return "{" + ",".join(canonical(name) + ":" + canonical(value[name]) for name in names) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(canonical, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    return _ENCODER.encode(value)
 
 
 class Number:
@@ -143,14 +147,14 @@ def compact(value: Json) -> str:
     if isinstance(value, Number):
         return value.text
     if isinstance(value, dict):
-        return "{" + ",".join(json.dumps(name, ensure_ascii=False) + ":" + compact(v) for name, v in value.items()) + "}"
+        return "{" + ",".join(_ENCODER.encode(name) + ":" + compact(v) for name, v in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(compact, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    return _ENCODER.encode(value)
 
 
 def dump(value: Json) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def depth_ok(data: bytes) -> bool:
