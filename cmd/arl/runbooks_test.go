@@ -193,6 +193,57 @@ func checkRunbook(t *testing.T, name, page string, ran []string) {
 	}
 }
 
+// TestRunbookIndex wants each runbook in the index, beside the alerts that lead to it. A script
+// makes each printed reason and problem of the index.
+func TestRunbookIndex(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(runbooksDir, "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := string(content)
+	alerts := map[string]string{}
+	for _, r := range alertRules(t) {
+		if path := r.Annotations["runbook_url"]; path != "" {
+			alerts[path] = strings.TrimPrefix(alerts[path]+", `"+r.Alert+"`", ", ")
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(runbooksDir, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		name := strings.TrimSuffix(filepath.Base(page), ".md")
+		path := "runbooks/" + name + ".md"
+		cell := strings.Replace(" "+alerts[path]+" ", "  ", " ", 1)
+		if row := "| [" + name + "](" + path + ") |" + cell + "| "; !strings.Contains(index, row) {
+			t.Errorf("the index has no row %q", row)
+		}
+	}
+	made := ""
+	scripts, err := filepath.Glob(filepath.Join(root, "testdata", "scripts", "*.txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range scripts {
+		script, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made += strings.Join(regexp.MustCompile(`(?m)^std(?:err|out) .*$`).FindAllString(string(script), -1), "\n")
+	}
+	reasons := regexp.MustCompile("(?m)^\\| (?:\\d+|`not-ready`.*|`insufficient-storage`) \\| .*$").FindAllString(index, -1)
+	if len(reasons) < 12 {
+		t.Errorf("the index has %d reasons and problems", len(reasons))
+	}
+	for _, row := range reasons {
+		for _, reason := range regexp.MustCompile("`([a-z -]+)`").FindAllStringSubmatch(row, -1) {
+			if !strings.Contains(made, reason[1]) {
+				t.Errorf("no script makes %q", reason[1])
+			}
+		}
+	}
+}
+
 // TestExitReasons wants each reason for which arl serve ends with exit code 10 in the runbook of a
 // ledger that refuses to start, and made by its drill. The reasons are those of package exit.
 func TestExitReasons(t *testing.T) {
