@@ -243,7 +243,7 @@ func (l *Log) agree(p *pending, next *Batch) error {
 	defer cancel()
 	settled := make(chan error, 1)
 	term := o.term
-	go func() { settled <- agreement.Settle(ctx, c.Sequencer, term, next.Seq, c.Encode(&offered)) }()
+	go func() { settled <- c.Settle(ctx, term, &offered) }()
 	l.putIndexes(p)
 	doubt := time.NewTimer(agreement.DoubtAfter)
 	defer doubt.Stop()
@@ -322,6 +322,7 @@ func (l *Log) follow(b agreement.Standing) {
 	if b.Seq != o.last.Seq+1 || b.Previous != o.last.Head() || b.At < o.last.At {
 		l.must(agreement.Diverged(b.Seq, "it follows root %s of size %d, and batch %d of this node is root %s of size %d", b.Previous.Root, b.Previous.Size, o.last.Seq, o.last.Root, o.last.Size))
 	}
+	l.must(b.Decode())
 	p := l.pend(b.At)
 	l.must(o.check())
 	for _, e := range b.Entries {

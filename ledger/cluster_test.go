@@ -418,9 +418,8 @@ func TestDatabaseOfANode(t *testing.T) {
 	a.stop()
 	alone, other, node := *a.cfg, *a.cfg, *a.cfg
 	alone.Cluster = nil
-	elsewhere := *a.cfg.Cluster
-	elsewhere.Incarnation[0]++
-	other.Cluster = &elsewhere
+	other.Cluster = again(a.cfg.Cluster)
+	other.Cluster.Incarnation[0]++
 	node.FS = logOf(t, 1)
 	for what, cfg := range map[string]*ledger.Config{
 		"alone": following(&alone), "in another cluster": reverting(&other), "with the database of a single ledger": reverting(&node),

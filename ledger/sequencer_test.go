@@ -280,16 +280,21 @@ func reverting(cfg *ledger.Config) *ledger.Config {
 		defer mu.Unlock()
 		return frozen(bytes.Clone(state.Bytes())), size
 	}
-	cluster := *cfg.Cluster
-	cluster.Revert = func() ledger.Fold {
+	own.Cluster = again(cfg.Cluster)
+	own.Cluster.Revert = func() ledger.Fold {
 		admitting = cfg.NewFold()
 		if err := admitting.Restore(bytes.NewReader(state.Bytes())); err != nil {
 			panic(err)
 		}
 		return admitting
 	}
-	own.Cluster = &cluster
 	return &own
+}
+
+// again is a cluster as a configuration has it, for another log.
+func again(c *ledger.Cluster) *ledger.Cluster {
+	return &ledger.Cluster{Revert: c.Revert,
+		Member: agreement.Member{Sequencer: c.Sequencer, Secret: c.Secret, Incarnation: c.Incarnation, Unable: c.Unable, Format: c.Format}}
 }
 
 // lead lets the node order the log, and waits until it does.

@@ -88,19 +88,32 @@ func sum(secret, text []byte) []byte {
 // are not by a node that has the secret, or not what Encode writes. It is [ErrFormat] if a newer
 // program made the batch.
 func Decode(secret, data []byte) (*Batch, []*entry.Entry, error) {
+	b, err := open(secret, data)
+	if err != nil {
+		return nil, nil, err
+	}
+	entries, err := b.entries()
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, entries, nil
+}
+
+// open is [Decode] without the entries.
+func open(secret, data []byte) (*Batch, error) {
 	if len(data) < headerSize+sha256.Size || len(data) > MaxBytes {
-		return nil, nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
+		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
 	}
 	text, mac := data[:len(data)-sha256.Size], data[len(data)-sha256.Size:]
 	if !hmac.Equal(sum(secret, text), mac) {
-		return nil, nil, fmt.Errorf("%w: it is not by a node of the cluster: its MAC does not fit", ErrMalformed)
+		return nil, fmt.Errorf("%w: it is not by a node of the cluster: its MAC does not fit", ErrMalformed)
 	}
 	b, rest := &Batch{Format: int(text[1]) - '0'}, text[magicSize:]
 	switch {
 	case text[0] != 'B' || b.Format < 1 || b.Format > formatMax:
-		return nil, nil, fmt.Errorf("%w: it begins with %q", ErrMalformed, text[:magicSize])
+		return nil, fmt.Errorf("%w: it begins with %q", ErrMalformed, text[:magicSize])
 	case b.Format > Newest():
-		return nil, nil, FormatError("a batch", b.Format)
+		return nil, FormatError("a batch", b.Format)
 	}
 	rest = rest[copy(b.Incarnation[:], rest):]
 	number := func() uint64 {
@@ -115,15 +128,19 @@ func Decode(secret, data []byte) (*Batch, []*entry.Entry, error) {
 	}
 	b.At = int64(number())
 	b.Records = rest
-	entries, err := b.entries()
-	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %v", ErrMalformed, err)
-	}
-	return b, entries, nil
+	return b, nil
 }
 
-// entries reads the records, which are as many as the heads say.
+// entries reads the records, which are as many as the heads say. The error is [ErrMalformed].
 func (b *Batch) entries() ([]*entry.Entry, error) {
+	entries, err := b.records()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", ErrMalformed, err)
+	}
+	return entries, nil
+}
+
+func (b *Batch) records() ([]*entry.Entry, error) {
 	if b.Seq == 0 || b.Head.Size <= b.Previous.Size || b.Head.Size-b.Previous.Size > MaxEntries || b.Head.Size > math.MaxInt64 {
 		return nil, fmt.Errorf("batch %d leads from size %d to %d", b.Seq, b.Previous.Size, b.Head.Size)
 	}

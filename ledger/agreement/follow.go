@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"recoveryledger/ledger/entry"
@@ -25,6 +26,8 @@ type Member struct {
 	Unable func() *entry.Refusal
 	// Format returns the format of batches that the cluster has. Nil: it is 1.
 	Format func() int
+
+	offered atomic.Uint64 // number of the last batch that this node offered
 }
 
 // Encode returns a batch in the format of the cluster.
@@ -33,6 +36,12 @@ func (m *Member) Encode(b *Batch) []byte {
 		b.Format = m.Format()
 	}
 	return b.Encode(m.Secret)
+}
+
+// Settle is [Settle] of a batch that this node has made.
+func (m *Member) Settle(ctx context.Context, t Term, b *Batch) error {
+	m.offered.Store(b.Seq)
+	return Settle(ctx, m.Sequencer, t, b.Seq, m.Encode(b))
 }
 
 // Check returns an error if a field is missing.
@@ -54,14 +63,33 @@ func (m *Member) Refusal() *entry.Refusal {
 // Standing is a batch that stands in the order.
 type Standing struct {
 	*Batch
-	Entries []*entry.Entry
-	Err     error // why there is no batch, and none follows
+	Entries []*entry.Entry // nil: they are not decoded yet
+	Err     error          // why there is no batch, and none follows
+}
+
+// Decode decodes and hashes the entries, unless that was done. Their signatures count as checked,
+// by the node that made the batch.
+func (s *Standing) Decode() error {
+	if s.Entries != nil {
+		return nil
+	}
+	entries, err := s.entries()
+	if err != nil {
+		return Diverged(s.Seq, "%v", err)
+	}
+	for _, e := range entries {
+		e.LeafHash(s.At) // the entry keeps the hash
+		e.SignatureChecked = true
+	}
+	s.Entries = entries
+	return nil
 }
 
 // Follow sends what stands behind the batches that the node keeps, in order, until ctx ends or a
 // batch cannot be taken. kept returns the number of the last batch that is on the node's disk.
-// Follow decodes and hashes the entries ahead of the receiver. Their signatures count as checked,
-// by the node that made the batch. warn is told of each error after which Follow reads again.
+// Follow decodes the entries ahead of the receiver, but not those of numbers that this node has
+// offered: it has them, unless another node's batch stands there. warn is told of each error after
+// which Follow reads again.
 //
 // The node that orders is ahead of its own reading, and what it keeps may be forgotten unread:
 // Follow goes on behind that.
@@ -101,7 +129,7 @@ func (m *Member) Follow(ctx context.Context, kept func() uint64, to chan<- Stand
 
 // decode reads the batch that stands at number seq.
 func (m *Member) decode(seq uint64, data []byte) Standing {
-	b, entries, err := Decode(m.Secret, data)
+	b, err := open(m.Secret, data)
 	switch {
 	case errors.Is(err, ErrFormat):
 		return Standing{Err: err}
@@ -112,11 +140,13 @@ func (m *Member) decode(seq uint64, data []byte) Standing {
 	case b.Seq != seq:
 		return Standing{Err: Diverged(seq, "its number is %d", b.Seq)}
 	}
-	for _, e := range entries {
-		e.LeafHash(b.At) // the entry keeps the hash
-		e.SignatureChecked = true
+	found := Standing{Batch: b}
+	if seq > m.offered.Load() {
+		if err := found.Decode(); err != nil {
+			return Standing{Err: err}
+		}
 	}
-	return Standing{Batch: b, Entries: entries}
+	return found
 }
 
 // Diverged returns an [ErrDiverged] about the batch with number seq.

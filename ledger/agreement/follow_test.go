@@ -57,3 +57,34 @@ func TestFollowBehindWhatIsKept(t *testing.T) {
 		<-ended
 	}
 }
+
+// TestFollowWhatWasOffered: the entries of a number that this node has offered are not decoded
+// ahead, and are there for a node whose own batch does not stand.
+func TestFollowWhatWasOffered(t *testing.T) {
+	want := sample(t, 2) // number 4
+	order := &forgetful{first: 4, batch: want.Encode(secret), asked: func(uint64) {}}
+	for _, offers := range []bool{false, true} {
+		m := &agreement.Member{Sequencer: offered{order}, Secret: secret, Incarnation: want.Incarnation}
+		if offers {
+			if err := m.Settle(t.Context(), agreement.Term{ID: 1}, want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		to := make(chan agreement.Standing, 1)
+		go m.Follow(ctx, func() uint64 { return 3 }, to, func(next uint64, err error) { t.Errorf("from %d: %v", next, err) })
+		got := <-to
+		cancel()
+		if got.Err != nil || got.Head != want.Head || (got.Entries == nil) != offers {
+			t.Errorf("offered %v: %+v", offers, got)
+		}
+		if err := got.Decode(); err != nil || len(got.Entries) != 2 || !got.Entries[1].SignatureChecked {
+			t.Errorf("offered %v: %d entries, %v", offers, len(got.Entries), err)
+		}
+	}
+}
+
+// offered is an order in which every batch stands that is offered.
+type offered struct{ *forgetful }
+
+func (offered) Propose(context.Context, agreement.Term, uint64, []byte) error { return nil }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/cluster"
 	"recoveryledger/ledger/cluster/site"
@@ -69,7 +70,7 @@ func runNode(dir string) error {
 			return err
 		}
 		w.node.Show("http://" + s.Peer) // so that others can name it as the next leader
-		with.member = &agreement.Member{Sequencer: w.node, Secret: s.Secret, Incarnation: s.Incarnation}
+		with.cluster = &ledger.Cluster{Member: agreement.Member{Sequencer: w.node, Secret: s.Secret, Incarnation: s.Incarnation}}
 	}
 	if w.ledgerUnderTest, err = openWith(dir, ledgerKeys[0], with); err != nil {
 		return err

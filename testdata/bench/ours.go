@@ -22,7 +22,6 @@ import (
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
-	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -106,7 +105,7 @@ type settings struct {
 	rebuild       bool          // no snapshot counts
 	keyTakes      time.Duration // time of a signature by the ledger's key beyond its own
 
-	member *agreement.Member // what makes the ledger a node of a cluster; nil: it is none
+	cluster *ledger.Cluster // what makes the ledger a node of a cluster, without Revert; nil: it is none
 }
 
 // unread is a fold of another version, which does not know the form of the
@@ -146,11 +145,12 @@ func openWith(dir string, ledgerKeys *keys.Ledger, with settings) (*ledgerUnderT
 		SnapshotEvery: with.snapshotEvery,
 		Fatal:         func(err error) { log.Fatal(err) },
 	}
-	if with.member != nil {
-		config.Cluster = &ledger.Cluster{Member: *with.member, Revert: func() ledger.Fold { return replica.Revert() }}
+	if with.cluster != nil {
+		config.Cluster = with.cluster
+		config.Cluster.Revert = func() ledger.Fold { return replica.Revert() }
 	}
 	l, err := ledger.Open(filepath.Join(dir, "db"), config)
-	return &ledgerUnderTest{Log: l, replica: replica, keys: ledgerKeys, member: with.member != nil}, err
+	return &ledgerUnderTest{Log: l, replica: replica, keys: ledgerKeys, member: with.cluster != nil}, err
 }
 
 // reopenLedger opens a ledger that openLedger made and stop closed, to be left
