@@ -132,6 +132,8 @@ const (
 
 func ofLog() []Metric {
 	return group("The log",
+		Metric{Name: "arl_log_info", Type: Gauge, pulled: true, Labels: []Label{label("origin", "the origin of the log, one at a process")},
+			Meaning: "1. It says of which log the other metrics of the process are, where several logs are on one machine."},
 		Metric{Name: "arl_log_size", Type: Gauge, pulled: true, Meaning: "Entries in the log."},
 		Metric{Name: "arl_log_head_age_seconds", Type: Gauge, Unit: "seconds", pulled: true, Meaning: "Age of the newest entry. It grows while nobody writes."},
 		Metric{Name: "arl_anchor_lag_entries", Type: Gauge, pulled: true, Meaning: "Entries that the anchor on the disk does not cover."},

@@ -68,9 +68,10 @@ func readState(c *coordinator.Replica, now int64, emit emit) {
 	})
 }
 
-// Anchor shows the anchor file of a log.
+// Anchor shows the anchor file of a log, and the log's origin.
 func (m *Metrics) Anchor(path string, l *ledger.Log, origin string) {
 	m.add("anchor", func(emit emit) {
+		emit("arl_log_info", 1, origin)
 		head, err := ledger.Anchored(path, origin)
 		if err != nil {
 			return // an absent series is what the alert looks for

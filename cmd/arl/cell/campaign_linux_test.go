@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -49,12 +48,6 @@ type campaign struct {
 	agent  *rolledBack // nil: nothing is rolled back
 }
 
-// hostOf returns the host of an address.
-func hostOf(address string) string {
-	host, _, _ := net.SplitHostPort(address)
-	return host
-}
-
 // place returns the addresses of a node: its own, and the one at which the others find it.
 func (c *campaign) place(n *node) (own, shown string) {
 	base := hostOf(strings.TrimPrefix(n.url, "http://"))
@@ -71,8 +64,11 @@ func (c *campaign) starting(n *node, token string) []string {
 	return args
 }
 
-// start starts a node. The error says that the node has ended.
-func (c *campaign) start(n *node, args ...string) error {
+// start starts a node, and waits until it serves. The error says that the node has ended.
+func (c *campaign) start(n *node, args ...string) error { return c.started(n, args...)() }
+
+// started starts a node, and returns a function that waits until it serves.
+func (c *campaign) started(n *node, args ...string) (serves func() error) {
 	own, _ := c.place(n)
 	n.cmd = c.m.Command(append([]string{"serve", "--output", "json", "--data", n.data, "--listen", own + ":" + clientPort, "--cluster",
 		"--reserve", fmt.Sprint(campaignReserve), "--etcd-quota", fmt.Sprint(campaignQuota)}, args...)...)
@@ -87,11 +83,13 @@ func (c *campaign) start(n *node, args ...string) error {
 	must(c.t, n.cmd.Start())
 	c.runs(n.data, n.cmd.Process.Pid)
 	c.t.Cleanup(n.kill)
-	if err := json.NewDecoder(out).Decode(new(struct{})); err != nil {
-		_ = n.cmd.Wait() // it has ended
-		return fmt.Errorf("%s has ended: %v\n%s", n.data, n.cmd.ProcessState, n.said)
+	return func() error {
+		if err := json.NewDecoder(out).Decode(new(struct{})); err != nil {
+			_ = n.cmd.Wait() // it has ended
+			return fmt.Errorf("%s has ended: %v\n%s", n.data, n.cmd.ProcessState, n.said)
+		}
+		return nil
 	}
-	return nil
 }
 
 // begun starts a node that must start.
@@ -323,6 +321,12 @@ func (c *campaign) rejoin(n *node) {
 		}
 	}
 	n.kill()
+	c.joins(n, by)
+	by.voters(3)
+}
+
+// joins has a node that does not run join with an empty directory.
+func (c *campaign) joins(n, by *node) {
 	entries, err := os.ReadDir(c.m.Path(n.data))
 	must(c.t, err)
 	for _, one := range entries {
@@ -332,7 +336,6 @@ func (c *campaign) rejoin(n *node) {
 	}
 	must(c.t, os.RemoveAll(c.m.Path(n.data+".anchor")))
 	c.begun(n, c.starting(n, c.token(by))...)
-	by.voters(3)
 }
 
 // name is what the cluster calls a node.
@@ -351,6 +354,9 @@ func (c *campaign) name(n, by *node) string {
 }
 
 func hasDisks(c *campaign) bool { return c.disks }
+
+// large is for faults that take long, and have tests of their own with the other budgets.
+func large(*campaign) bool { return budget.Large() }
 
 // kinds are the faults. Each returns when the cause is gone, and says what became of it.
 var kinds = []struct {
@@ -382,6 +388,8 @@ var kinds = []struct {
 	{"a file is damaged", nil, func(c *campaign) string { return c.damages(c.victim()) }},
 	{"a log is restored from an older copy", nil, func(c *campaign) string { return c.older(c.victim()) }},
 	{"a clock is wrong", func(c *campaign) bool { return c.skewed != "" }, func(c *campaign) string { return c.misleads(c.victim()) }},
+	{"etcd is full", large, func(c *campaign) string { c.floods(c.victim()); return "" }},
+	{"the majority is lost for good", large, func(c *campaign) string { c.loses(); return "" }},
 	{"a node is replaced", nil, func(c *campaign) string { c.rejoin(c.victim()); return "" }},
 }
 

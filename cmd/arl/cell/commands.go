@@ -99,11 +99,16 @@ func removeCommand(t *terminal.Terminal) *cobra.Command {
 		Use:   "remove NODE",
 		Short: "Remove a node for good",
 		Long: "Remove a node from the cluster. Its process ends, and its data directory never runs again: it may join anew, empty.\n" +
-			"Among the nodes that remain, a majority must run.",
+			"Among the nodes that remain, a majority must run. Delete the directory: it keeps the keys of the ledger and a\n" +
+			"certificate of the cluster.",
 		Example: "  arl cluster remove n2 --data ./data",
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *asking, args []string) error {
-		return a.shows(func(c *peer.Client, address string) (*peer.Status, error) { return c.Remove(ctx, address, args[0]) })
+		err := a.shows(func(c *peer.Client, address string) (*peer.Status, error) { return c.Remove(ctx, address, args[0]) })
+		if err == nil {
+			a.t.Tell("%s is removed; its data directory keeps the keys of the ledger and a certificate of the cluster: delete it", args[0])
+		}
+		return err
 	})
 }
 

@@ -295,6 +295,12 @@ func (c *crowd) fault(kills bool, at int) [2]time.Duration {
 	return c.longest
 }
 
+// hostOf returns the host of an address.
+func hostOf(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	return host
+}
+
 // host returns an address where nobody else takes a port while a node is away.
 func host(t *testing.T) string {
 	t.Helper()
@@ -314,11 +320,11 @@ func host(t *testing.T) string {
 func newCrowd(t *testing.T) *crowd {
 	t.Helper()
 	m := newMachine(t)
-	a := m.serve("a", "--listen", host(t), "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0")
+	a := m.serve("a", "--listen", host(t), "--peer-listen", m.own, "--etcd-listen", m.own)
 	c := &crowd{m: m, nodes: []*node{a}}
 	for _, data := range []string{"b", "c"} {
 		token := strings.TrimSpace(m.arl("cluster", "token", "--data", a.data))
-		c.nodes = append(c.nodes, m.serve(data, "--listen", host(t), "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0", "--join", token))
+		c.nodes = append(c.nodes, m.serve(data, "--listen", host(t), "--peer-listen", m.own, "--etcd-listen", m.own, "--join", token))
 	}
 	a.voters(3)
 	c.enrol(t)

@@ -162,7 +162,6 @@ func (w *walk) whole(all ...*place) {
 // TestClusterPage walks through docs/cluster.md, with every command of the page: from one node to
 // three, through the loss of each part, and back to one. Every receipt verifies at each step.
 func TestClusterPage(t *testing.T) {
-	t.Parallel() // it waits most of the time, at addresses of its own
 	w, all := newWalk(t)
 	a, b, c := all[0], all[1], all[2]
 	a.begins(pageFounds)()

@@ -67,7 +67,7 @@ func TestRollingUpgrade(t *testing.T) {
 		t.Errorf("the older program: %s", said)
 	}
 	token := strings.TrimSpace(m.arl("cluster", "token", "--data", "a"))
-	if said := m.refused(4, "serve", "--data", "d", "--cluster", "--listen", "127.0.0.1:0", "--peer-listen", "127.0.0.1:0", "--etcd-listen", "127.0.0.1:0", "--join", token); !strings.Contains(said, "has format 2") {
+	if said := m.refused(4, "serve", "--data", "d", "--cluster", "--listen", "127.0.0.1:0", "--peer-listen", m.own, "--etcd-listen", m.own, "--join", token); !strings.Contains(said, "has format 2") {
 		t.Errorf("the older program joins: %s", said)
 	}
 	m.newer = filepath.Join(dir, "arl")

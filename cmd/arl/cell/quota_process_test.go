@@ -1,0 +1,131 @@
+//go:build unix
+
+package cell_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"recoveryledger/ledger/cluster"
+	"recoveryledger/ledger/cluster/site"
+)
+
+// quotaSmall is the least quota of etcd, in bytes. A node that floods writes floodSize at once.
+const (
+	quotaSmall = 8 << 20
+	floodSize  = 3 << 19
+)
+
+// flood runs the etcd of a node that does not run, and has it write what no node writes, until
+// etcd has reached its quota.
+func (m *machine) flood(data string) {
+	m.t.Helper()
+	s, err := site.Load(m.Path(data))
+	must(m.t, err)
+	failed := make(chan error, 1)
+	n, err := cluster.Open(&cluster.Config{Dir: s.EtcdDir(), Name: s.Name, Members: s.Members, Joins: s.Joined, Listen: s.EtcdListen,
+		Peer: s.Peer, CertFile: s.CertFile(), KeyFile: s.KeyFile(), CAFile: s.CAFile(), Origin: s.Origin, Incarnation: s.Incarnation,
+		Quota: quotaSmall, Fatal: func(err error) { failed <- err; select {} }})
+	must(m.t, err)
+	n.StepAside(true)
+	n.Show(strings.Repeat("x", floodSize))
+	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
+	defer cancel()
+	for full := false; !full; {
+		_, _, err := n.Add(ctx, s.Name, cluster.Contact{}) // which tells of this node first
+		full = err != nil && strings.Contains(err.Error(), "space exceeded")
+		if !full && !errors.Is(err, cluster.ErrName) && ctx.Err() != nil {
+			m.t.Fatalf("%s does not fill etcd: %v", data, err)
+		}
+	}
+	must(m.t, n.Close())
+	if len(failed) > 0 {
+		m.t.Fatal(<-failed)
+	}
+}
+
+// compacts asks a node that runs to have the cluster take entries again, until it answers as
+// wanted.
+func (m *machine) compacts(data, wanted string) (said string) {
+	m.t.Helper()
+	for began := time.Now(); ; { // a node that has just begun does not answer yet
+		out, _ := m.Command("cluster", "compact", "--data", data).CombinedOutput()
+		if strings.Contains(string(out), wanted) {
+			return string(out)
+		}
+		if time.Since(began) > time.Minute {
+			m.t.Fatalf("%s: want %s: %s", data, wanted, out)
+		}
+	}
+}
+
+// makesRoom does what docs/cluster.md says about a full etcd, at nodes that run. start starts one,
+// and returns a function that waits until it serves.
+func (m *machine) makesRoom(nodes []*node, start func(n *node) (serves func())) {
+	m.t.Helper()
+	m.compacts(nodes[0].data, "may have") // a file is too large
+	var all []func()
+	for _, n := range nodes {
+		must(m.t, n.cmd.Process.Signal(os.Interrupt))
+		_ = n.cmd.Wait() // a node that does not serve yet ends with an error
+		if said := m.arl("cluster", "compact", "--data", n.data); !strings.Contains(said, "bytes, and had ") {
+			m.t.Errorf("%s: %s", n.data, said)
+		}
+		all = append(all, start(n))
+	}
+	m.compacts(nodes[1].data, "takes entries again")
+	for _, serves := range all {
+		serves()
+	}
+}
+
+// TestFullCluster fills the etcd of three nodes up to their quota, in spite of what they do against
+// that. They take no entries, and say why. What the page says makes room: each file is made smaller
+// while its node does not run, and one node is asked. Then entries are taken, and none is lost.
+func TestFullCluster(t *testing.T) {
+	m := newMachine(t)
+	quota := []string{"--etcd-quota", fmt.Sprint(quotaSmall)}
+	serve := func(data string, args ...string) *node { return m.serve(data, append(args, quota...)...) }
+	a := serve("a", "--peer-listen", m.own, "--etcd-listen", m.own)
+	m.enrols(a.url)
+	nodes := []*node{a}
+	for _, data := range []string{"b", "c"} {
+		token := strings.TrimSpace(m.arl("cluster", "token", "--data", "a"))
+		nodes = append(nodes, serve(data, "--peer-listen", m.own, "--etcd-listen", m.own, "--join", token))
+	}
+	a.voters(3)
+	receipts := []string{a.submit("before")}
+	m.check(receipts, nodes...)
+	nodes[2].stop()
+	m.flood("c")
+
+	for _, n := range nodes[:2] {
+		n.answers("/readyz", http.StatusServiceUnavailable, "its database has reached its quota")
+		m.check(receipts, n) // reads go on
+	}
+	payload := m.payload("refused")
+	if said := m.refused(9, "entry", "submit", "--kind", "execution", "--principal", "my-agent", "--key", m.Path("agent.key"), "--payload", payload, "--url", a.url); !strings.Contains(said, "quota") {
+		t.Errorf("a full etcd: %s", said)
+	}
+	if said := m.refused(6, "cluster", "compact", "--data", "a"); !strings.Contains(said, "n3 does not say how large its etcd is: start it") {
+		t.Errorf("a node is away: %s", said)
+	}
+	again := func(n *node) (serves func()) {
+		started, wait := m.begin(n.data, quota...)
+		n.cmd, n.said = started.cmd, started.said
+		return func() { wait(); n.url = started.url }
+	}
+	again(nodes[2]) // it serves when the cluster takes entries
+	m.makesRoom(nodes, again)
+	for _, n := range nodes {
+		n.answers("/readyz", http.StatusOK, "")
+	}
+	receipts = append(receipts, nodes[1].submit("after"))
+	m.check(receipts, nodes...)
+}
