@@ -29,7 +29,7 @@ AXE := testdata/browser/node_modules/.package-lock.json
 EXPORTERS := testdata/exporters/node_modules/.package-lock.json
 MCP := testdata/mcp/node_modules/.package-lock.json
 
-# In .ci/run make test has run: js, mcp and python leave out the tests that make test has.
+# In .ci/run make test has run: js and mcp leave out the tests that make test has.
 TESTED ?=
 
 # Runs go test with its arguments; ends with a line of counts.
@@ -38,7 +38,10 @@ TEST := go run ./.ci/testsummary
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
-.PHONY: help build run cluster demo test race lint cross fuzz bench chaos interop js mcp exporters operations dashboards browser picture python draft release packages goreleaser tools vuln
+# Packages in other languages, with tests of their own.
+AGENTS := api/js api/python
+
+.PHONY: help build run cluster demo test agents race lint cross fuzz bench chaos interop js mcp exporters operations dashboards browser picture python draft release packages goreleaser tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -61,16 +64,20 @@ demo: build ## agents fail and are rolled back, as real processes on loopback
 # Two packages more than there are processors: some tests wait for processes, lanes and clocks.
 # Random tests begin at one seed, so that two runs of one commit do the same; make
 # chaos draws its own, and tries many more.
-test race: export RAPID_SEED ?= 1
+test agents race: export RAPID_SEED ?= 1
 test: export RAPID_CHECKS ?= 60
 chaos: export RAPID_CHECKS ?= 5000
 # Most processes of the tests live for a second. Fewer collections save a fifth of the processor
 # time, and the limit of a process bounds what they cost in memory.
-test race: export GOGC ?= 400
-test race: export GOMEMLIMIT ?= 2GiB
+test agents race: export GOGC ?= 400
+test agents race: export GOMEMLIMIT ?= 2GiB
 
-test: ## every test with its default budget; ends with a summary
-	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 15m $(TESTFLAGS) ./... ./.ci/testsummary
+test: ## every test of Go with its default budget; ends with a summary
+	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 15m $(TESTFLAGS) \
+		$$(go list ./... ./.ci/testsummary | grep -vxF $(AGENTS:%=-e recoveryledger/%))
+
+agents: ## the agents of api/js and api/python against real ledgers, killed at every point (needs node, python3 with cryptography)
+	@$(TEST) -timeout 15m $(TESTFLAGS) $(AGENTS:%=./%)
 
 # In these packages one goroutine works, in every test (TestUnracedPackages): the race detector can
 # find nothing, so that make race leaves them to make test.
@@ -85,7 +92,7 @@ UNRACED := api/certificate coord/codec coord/compact coord/recovery/adversary co
 # Without go vet: make lint has its analyzers, and so has make test.
 race: ## tests with their small budgets under the race detector
 	@CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 45m $(TESTFLAGS) \
-		$$(go list ./... ./.ci/testsummary | grep -vxF $(UNRACED:%=-e recoveryledger/%))
+		$$(go list ./... ./.ci/testsummary | grep -vxF $(patsubst %,-e recoveryledger/%,$(UNRACED) $(AGENTS)))
 
 # golangci-lint has every analyzer of go vet, which would take as long again.
 lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
@@ -124,10 +131,10 @@ interop: ## checkers written by others, on a live log and on an export; DuckDB o
 	cd testdata/interop && go test -count=1 ./...
 	cd testdata/duckdb && CGO_ENABLED=1 go test -count=1 ./...
 
-js: build ## verify/js and api/js: types (the console's script, too), size, vectors in Node and in Deno, tests, tarball (needs node and npm)
+js: build ## verify/js and api/js: types (the console's script, too), size, vectors in Node and in Deno, tarball (needs node and npm)
 	cd verify/js && npm install --no-save --ignore-scripts --no-audit --no-fund --silent && npm run --silent types && \
 		node_modules/.bin/tsc -p ../../api/console && node_modules/.bin/tsc -p ../../api/js
-	test -n "$(TESTED)" || { (cd verify/js && npm test --silent) && cd api/js && ARL=$(CURDIR)/bin/arl npm test --silent; }
+	test -n "$(TESTED)" || { cd verify/js && npm test --silent; }
 	cd verify/js && node_modules/.bin/deno run --quiet --allow-read test/runtime.js
 	cd verify/js && node_modules/.bin/esbuild src/index.js --bundle --minify --format=esm | \
 		awk '{ n += length($$0) + 1 } END { print n " bytes minified"; exit n > 95000 }'
@@ -168,11 +175,9 @@ picture: ## docs/console.png, the picture of the README (needs chromium)
 $(AXE): testdata/browser/package.json testdata/browser/package-lock.json
 	cd testdata/browser && npm ci --ignore-scripts --no-audit --no-fund --silent
 
-# The tests run in make test as well. Types are checked where npm has pyright, the wheel
-# is built where python3 has setuptools and wheel.
-python: build ## api/python: tests, types, wheel (needs python3 with cryptography)
+# Types are checked where npm has pyright, the wheel is built where python3 has setuptools and wheel.
+python: ## api/python: types, wheel (needs python3 with cryptography)
 	@cd api/python && python=$$(for p in $$PYTHON python3 /usr/bin/python3; do $$p -c 'import cryptography' 2>/dev/null && echo $$p && break; done) && \
-		{ test -n "$(TESTED)" || ARL=$(CURDIR)/bin/arl $$python -W error -m unittest discover -t . -s tests; } && \
 		if npm ping >/dev/null 2>&1; then npm exec --yes --package=pyright@1.1.414 -- pyright --pythonpath "$$(command -v $$python)"; \
 			else echo 'skipped: pyright, as npm is missing or its registry does not answer'; fi && \
 		if $$python -c 'import setuptools, wheel' 2>/dev/null; then \

@@ -21,6 +21,7 @@ import (
 // the whole one; another import makes it whole. It is every eighth of these, with -short
 // every 48th, with ARL_CHAOS each.
 func TestPowerLossChaosDuringImport(t *testing.T) {
+	budget.Unraced(t, "the goroutines of an import are those of TestImportRestoresALog")
 	x := exportLog(t, 4200)
 	disk := vfs.NewCrashableMem()
 	copyTo(t, x.disk, disk, "log.anchor")
@@ -94,7 +95,7 @@ func (x *exportedLog) checkCutOff(disk *vfs.MemFS) (*ledger.ImportReport, error)
 // TestImportChaosAtTheSecondLevel goes on behind the second batch, and with ARL_CHAOS behind
 // the 256th tile.
 func TestImportChaosAtTheSecondLevel(t *testing.T) {
-	budget.Unraced(t, "TestImportRestoresALog and TestPowerLossChaosDuringImport have the same goroutines")
+	budget.Unraced(t, "TestImportRestoresALog has the same goroutines")
 	const batch = 4096
 	batches := budget.Budget{Short: 2, Usual: 2, Chaos: 17}.Now()
 	x := exportLog(t, batches*batch+368)

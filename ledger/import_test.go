@@ -111,7 +111,7 @@ func (x *exportedLog) checkImported(disk vfs.FS) {
 // and of commits, with their anchor and without anything but the export.
 func TestImportRestoresALog(t *testing.T) {
 	sizes := []int{1, 2, 255, 256, 257, 700, 4097, 512, 4096, 8192}
-	for _, n := range sizes[:budget.Budget{Short: 7, Usual: len(sizes)}.Now()] {
+	for _, n := range sizes[:budget.Budget{Short: 6, Usual: len(sizes)}.Now()] {
 		x := exportLog(t, n)
 		disk := vfs.NewMem()
 		if n%2 == 0 {
@@ -153,7 +153,7 @@ func TestImportTakesASnapshotAlong(t *testing.T) {
 // one come through: of the same export, of a newer and of an older one, of another
 // history, and over a part that was damaged.
 func TestImportGoesOnWhereItWas(t *testing.T) {
-	budget.Unraced(t, "TestImportRestoresALog and TestPowerLossChaosDuringImport have the same goroutines")
+	budget.Unraced(t, "TestImportRestoresALog has the same goroutines")
 	first := exportLog(t, 9000)
 	grown := &exportedLog{target: newTarget(t), disk: first.disk, tree: new(tree)}
 	r := start(t, "log", atOnce(config(t, first.disk)))
@@ -324,6 +324,7 @@ func TestImportHoldsToTheNewestHead(t *testing.T) {
 // sixth, with -short every 20th, with ARL_CHAOS each. None becomes a log, and the good one
 // does afterwards.
 func TestImportRefusesADamagedExportChaos(t *testing.T) {
+	budget.Unraced(t, "the goroutines of an import are those of TestImportRestoresALog")
 	x := exportLog(t, budget.Budget{Short: 5000, Usual: 9000}.Now())
 	disk, every := vfs.NewMem(), budget.Budget{Short: 20, Usual: 6, Chaos: 1}.Now()
 	for i, name := range x.files() {

@@ -31,6 +31,7 @@ import (
 // restarts with flush and compaction; runs differ in their seeds.
 // Draft: LOG-3.
 func TestPowerLossChaosEveryOperation(t *testing.T) {
+	budget.Unraced(t, "one submission after the other; TestRandomLives has the goroutines of a log")
 	want := int64(budget.Budget{Short: 300, Usual: 700, Chaos: 200_000}.Now())
 	seed := budget.Seed(t)
 	states := int64(0)
@@ -44,6 +45,7 @@ func TestPowerLossChaosEveryOperation(t *testing.T) {
 // and with ARL_CHAOS where the 256th is. Each state is a large log: without ARL_CHAOS
 // there are few.
 func TestPowerLossChaosAtTheSecondLevel(t *testing.T) {
+	budget.Unraced(t, "one submission after the other; TestRandomLives has the goroutines of a log")
 	states := int64(budget.Budget{Short: 1, Usual: 6, Chaos: 150}.Now())
 	full := budget.Budget{Short: 4_096, Usual: 4_096, Chaos: 65_536}.Now()
 	var plan [][]*entry.Entry

@@ -74,6 +74,7 @@ func snapshotsIn(t *testing.T, disk *vfs.MemFS) map[string]string {
 // The bytes of a snapshot follow from the log and the size alone: batches,
 // restarts and what was restored make no difference.
 func TestSnapshotsDependOnTheLogAlone(t *testing.T) {
+	budget.Unraced(t, "TestSnapshotsAreWrittenWhileTheLogGrows has the goroutines")
 	var entries []*entry.Entry
 	for range 5000 {
 		entries = append(entries, newUnsigned(t))
@@ -122,6 +123,7 @@ func forgetSnapshots(t *testing.T, disk *vfs.MemFS) {
 // A fold that was restored from a snapshot and one that was built from the first
 // entry on write the same next snapshot.
 func TestRestoredAndRebuiltFoldsAreEqual(t *testing.T) {
+	budget.Unraced(t, "TestSnapshotsAreWrittenWhileTheLogGrows has the goroutines")
 	disk := vfs.NewCrashableMem()
 	cfg := rollConfig(t, disk)
 	r := start(t, "log", cfg)
@@ -241,6 +243,7 @@ func TestASnapshotOfAnotherVersionIsRebuilt(t *testing.T) {
 // TestRebuildEndsWhenAsked opens a log without a snapshot, and asks for the end on the way: Open
 // returns what asked, and the next Open builds the state.
 func TestRebuildEndsWhenAsked(t *testing.T) {
+	budget.Unraced(t, "one goroutine builds a fold")
 	disk := logOf(t, 3000)
 	forgetSnapshots(t, disk)
 	cfg, asked, told := config(t, disk), errors.New("asked to end"), uint64(0)
@@ -303,7 +306,7 @@ func (f *later) Restore(r io.Reader) error {
 // TestASnapshotOfAnotherVersionIsReplacedWhole crashes before every commit by
 // which the snapshot of another version gives way to one of the same size.
 func TestASnapshotOfAnotherVersionIsReplacedWhole(t *testing.T) {
-	budget.Unraced(t, "TestSnapshotsDependOnTheLogAlone has the same goroutines")
+	budget.Unraced(t, "TestSnapshotsAreWrittenWhileTheLogGrows has the same goroutines")
 	disk := vfs.NewCrashableMem()
 	r := start(t, "log", rollConfig(t, disk))
 	r.bulk(6000)
@@ -367,7 +370,7 @@ func (f *careless) Snapshot(w io.Writer) (err error) {
 // TestASnapshotWithAGapIsNone has no room for the second chunk of a snapshot: it
 // does not count, whatever the fold says of it, and the ledger goes on.
 func TestASnapshotWithAGapIsNone(t *testing.T) {
-	budget.Unraced(t, "TestSnapshotsDependOnTheLogAlone has the same goroutines")
+	budget.Unraced(t, "TestSnapshotsAreWrittenWhileTheLogGrows has the same goroutines")
 	for name, tell := range map[string]func(error) error{
 		"as it is": func(err error) error { return err },
 		"hidden":   func(err error) error { return errors.New("hidden: " + err.Error()) },

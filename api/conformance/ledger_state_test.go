@@ -33,6 +33,7 @@ func registering(t *testing.T, change func(*stage.Stage)) *conformance.Report {
 
 // TestLedgerState: the ledger of this repository admits and refuses as the draft says.
 func TestLedgerState(t *testing.T) {
+	budget.Unraced(t, "one question after the other; TestLedgerStateFaults has the goroutines")
 	t.Parallel()
 	r := registering(t, nil)
 	if r.Failed > 0 || r.Passed < 160 {

@@ -12,6 +12,7 @@ import (
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 )
 
 // wrong is an envelope about an incident that is refused.
@@ -236,6 +237,7 @@ func (c *panel) drawnRecord(id uint64) (r *entry.Record) {
 // status, type, field and remedy, nothing appended, counted, and the next good
 // entry works.
 func TestIncidentProblems(t *testing.T) {
+	budget.Unraced(t, "one request after the other; TestScripts has the same routes at once")
 	for _, list := range [][]wrong{malformedDecisions(), decisionRights(), wrongScopes(), wrongTurns(), hostileInput()} {
 		for _, w := range list {
 			t.Run(w.desc, w.provoke)

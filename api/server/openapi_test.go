@@ -17,6 +17,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/server"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // document is the OpenAPI document of a node, and what of it was met.
@@ -213,6 +214,7 @@ func visits() []visit {
 // The document describes every route and no other; every answer that it
 // describes is met by a live one, and every live body fits its schema.
 func TestOpenAPI(t *testing.T) {
+	budget.Unraced(t, "one goroutine compares documents")
 	n := start(t, nil)
 	subject := n.done(n.agent, "agent-1", "flow-1")
 	signal := n.signal(subject.Ref())

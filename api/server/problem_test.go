@@ -22,6 +22,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 )
 
 // provocation is an envelope that is refused.
@@ -236,6 +237,7 @@ func stateProblems() []provocation {
 // right status, type, field and remedy, nothing appended, counted, and the next
 // good entry works.
 func TestProblems(t *testing.T) {
+	budget.Unraced(t, "one request after the other; TestScripts has the same routes at once")
 	for _, list := range [][]provocation{envelopeProblems(), rightProblems(), stateProblems(),
 		executionProblems(), checkpointProblems(), signalProblems(), agentProblems(), policyProblems()} {
 		for _, c := range list {

@@ -106,6 +106,11 @@ func TestScripts(t *testing.T) {
 			}
 			env.Setenv("SCENARIO", scenario)
 			env.Setenv("GORACE", os.Getenv("GORACE"))
+			for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+				if value, set := os.LookupEnv(name); set {
+					env.Setenv(name, value)
+				}
+			}
 			env.Setenv("DRAFT", filepath.Join(filepath.Dir(scenario), "..", "docs", "draft", "example"))
 			env.Setenv("POLICY", filepath.Join(filepath.Dir(scenario), "..", "coord", "recovery", "default.yaml"))
 			env.Setenv("GATE", filepath.Join(filepath.Dir(scenario), "recipes", "gate.sh"))

@@ -15,6 +15,7 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // canary registers a rollout of half of the cases.
@@ -102,6 +103,7 @@ func TestTwoCoordinatorsAbortOnce(t *testing.T) {
 // TestCrashAtTheAbort ends the coordinator at its abort, before it is sent and when it is durable
 // and nobody has heard of it; what is not synced is lost. Whoever starts again aborts once.
 func TestCrashAtTheAbort(t *testing.T) {
+	budget.Unraced(t, "the goroutines are those of TestTwoCoordinatorsAbortOnce")
 	for _, before := range []bool{true, false} {
 		disk := vfs.NewCrashableMem()
 		s := &site{world: emptyWorld(t), fs: disk, dir: "data"}

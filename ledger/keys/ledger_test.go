@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/testdata/budget"
+
 	cosign "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
 )
@@ -143,6 +145,7 @@ func TestLedgerKeysAreNeverReplaced(t *testing.T) {
 // TestEncryptedLedgerKeysNeedTheirPassphrase also looks for the plain lines in
 // the file.
 func TestEncryptedLedgerKeysNeedTheirPassphrase(t *testing.T) {
+	budget.Unraced(t, "one goroutine reads files")
 	dir := t.TempDir()
 	made, err := GenerateLedger(dir, origin, secret("correct horse"))
 	if err != nil {
@@ -250,6 +253,7 @@ func TestMalformedLedgerKeysAreRefused(t *testing.T) {
 // TestNextLedgerKeys makes the keys that follow: in files of their own, encrypted
 // as those before, under the one origin, and loaded in their order.
 func TestNextLedgerKeys(t *testing.T) {
+	budget.Unraced(t, "one goroutine writes files")
 	for name, passphrase := range map[string]Passphrase{"plain": nil, "encrypted": secret("correct horse")} {
 		dir := t.TempDir()
 		if _, _, err := GenerateNextLedger(dir, passphrase); !errors.Is(err, fs.ErrNotExist) {

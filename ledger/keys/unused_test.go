@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"recoveryledger/testdata/budget"
 )
 
 // unused loads the keys in dir and reports whether they may begin a log.
@@ -25,6 +27,7 @@ func unused(t *testing.T, dir string) bool {
 
 // TestKeysAreUnusedUntilMarked follows keys, encrypted or not, to their first tree head and beyond.
 func TestKeysAreUnusedUntilMarked(t *testing.T) {
+	budget.Unraced(t, "one goroutine writes files")
 	for name, passphrase := range map[string]Passphrase{"plain": nil, "encrypted": secret("correct horse")} {
 		dir := t.TempDir()
 		made, err := GenerateLedger(dir, origin, passphrase)
