@@ -37,9 +37,9 @@ func (a *app) agentListenCommand(t *access.Target) *cobra.Command {
 		Short: "Carry out proven rollback commands with any program",
 		Long: "Carry out proven rollback commands with any program. The agent verifies each command against the pinned root,\n" +
 			"notes it in the state directory, and hands it to the program as JSON on standard input. The agent reads the\n" +
-			"program's report as JSON from standard output, and logs the outcome. Run the command once with --init before the\n" +
-			"agent first works: that makes an empty state. Otherwise an empty state directory counts as lost, and every open\n" +
-			"member counts as started.\n" +
+			"program's report, such as {\"status\":\"done\"}, from standard output, and logs the outcome. docs/agent.md has all\n" +
+			"commands and reports. Run the command once with --init before the agent first works: that makes an empty state.\n" +
+			"Otherwise an empty state directory counts as lost, and every open member counts as started.\n" +
 			"At first contact a source other than the ledger must confirm the log: a pinned root with a tree head (arl agent\n" +
 			"enrol writes it, arl root show prints it), a second source (--confirm), or witnesses. A second source also shows\n" +
 			"that others have seen the same log since the enrolment. The ledger's own URL is no second source, nor is a file\n" +

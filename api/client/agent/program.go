@@ -55,7 +55,7 @@ type ProgramError struct {
 
 // Error implements error.
 func (e *ProgramError) Error() string {
-	const want = "the program must print one report and exit with 0"
+	const want = `the program must print one report, such as {"status":"done"}, and exit with 0`
 	switch {
 	case errors.Is(e.Cause, context.Canceled): // the program is not to blame
 		return fmt.Sprintf("agent: run %s: %v", e.Hook, e.Cause)

@@ -152,7 +152,8 @@ func OpenSecret(named, key string) ([]byte, error) {
 func ReadSecret(path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, exit.With(exit.Config, fmt.Errorf("%s: the secret is missing: restore it from a backup; for a new agent, arl agent listen --init makes it", path))
+		return nil, exit.With(exit.Config, fmt.Errorf("%s: the secret is missing: if the agent has a new key, pass --secret with the file beside its first key; "+
+			"else restore the file from a backup; for a new agent, arl agent listen --init makes it", path))
 	}
 	if err != nil {
 		return nil, exit.With(exit.IO, err)

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"recoveryledger/cmd/arl/exit"
@@ -35,7 +36,7 @@ func TestSameServer(t *testing.T) {
 // TestSecret makes a secret and reads it. A file without one is refused.
 func TestSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.secret")
-	if _, err := ReadSecret(path); exit.Code(err) != exit.Config {
+	if _, err := ReadSecret(path); exit.Code(err) != exit.Config || !strings.Contains(err.Error(), "pass --secret with the file beside its first key") {
 		t.Errorf("no secret: %v", err)
 	}
 	if err := MakeSecret(path); err != nil {
