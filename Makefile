@@ -64,13 +64,13 @@ demo: build ## agents fail and are rolled back, as real processes on loopback
 # Two packages more than there are processors: some tests wait for processes, lanes and clocks.
 # Random tests begin at one seed, so that two runs of one commit do the same; make
 # chaos draws its own, and tries many more.
-test agents race: export RAPID_SEED ?= 1
+test agents operations race: export RAPID_SEED ?= 1
 test: export RAPID_CHECKS ?= 60
 chaos: export RAPID_CHECKS ?= 5000
 # Most processes of the tests live for a second. Fewer collections save a fifth of the processor
 # time, and the limit of a process bounds what they cost in memory.
-test agents race: export GOGC ?= 400
-test agents race: export GOMEMLIMIT ?= 2GiB
+test agents operations race: export GOGC ?= 400
+test agents operations race: export GOMEMLIMIT ?= 2GiB
 
 test: ## every test of Go with its default budget; ends with a summary
 	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 15m $(TESTFLAGS) \
@@ -159,7 +159,7 @@ $(MCP): testdata/mcp/package.json testdata/mcp/package-lock.json
 operations: ## alerts and runbooks: real ledgers, real faults, a real Prometheus (Debian package prometheus)
 	@for program in promtool prometheus; do command -v $$program >/dev/null || { \
 		echo "skipped: $$program is missing: no alert is fired" >&2; test -z "$$CI"; exit; }; done; \
-	go test -count=1 -timeout 8m -run 'TestScripts/drill_|TestAlerts|TestPromtool|TestRunbooks' ./cmd/arl
+	$(TEST) -timeout 10m -run 'TestScripts/drill_|TestAlerts|TestPromtool|TestRunbooks' $(TESTFLAGS) ./cmd/arl
 
 dashboards: ## the Grafana dashboards of docs/operations are those of their program
 	cd testdata/dashboards && go vet . && go test -count=1 .

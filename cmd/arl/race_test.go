@@ -37,6 +37,11 @@ var unraced = map[string]string{
 	"TestPages":                        "the commands of the documents run one after the other, on routes that scripts have",
 	"TestImportRealRunsChaos":          "one client submits what TestScripts submits, 5,000 times",
 	"TestKilledImportsGoOn":            "one process copies an export",
+	"TestInterruptedExportsGoOn":       "one process copies an export",
+	"TestChaosKillIndex":               "one process writes an index",
+	"TestADamagedEntryIsCounted":       "one process reads a log in order",
+	"TestRecoverIsInterrupted":         "the script recover_ledger has the goroutines",
+	"TestRecoverObeysRollout":          "the script recover_ledger has the goroutines",
 	"TestADamagedDatabaseIsNamed":      "one process reads a database",
 	"TestADamagedSnapshotIsBuiltAgain": "one process starts, again and again",
 	"TestAuditFindsDecisions":          "one process reads a log in order",
@@ -137,22 +142,25 @@ func skipUnraced() error {
 	return flag.Set("test.skip", "^("+strings.Join(names, "|")+")$")
 }
 
-// scriptsOfRun returns the scripts that run: all, or with -short those for the race detector.
+// scriptsOfRun returns the scripts that run: all where the command line names tests. Where it names
+// none, all but the drills, which make operations has; with -short, those for the race detector.
 func scriptsOfRun(t *testing.T) (scripts []string) {
 	t.Helper()
 	all, err := filepath.Glob(filepath.FromSlash("../../testdata/scripts/*.txtar"))
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d scripts, %v", len(all), err)
 	}
-	if !testing.Short() || budget.Large() {
+	if flag.Lookup("test.run").Value.String() != "" {
 		return all
 	}
+	raced := testing.Short() && !budget.Large()
 	for _, script := range all {
-		if slices.Contains(racedScripts, strings.TrimSuffix(filepath.Base(script), ".txtar")) {
+		name := strings.TrimSuffix(filepath.Base(script), ".txtar")
+		if slices.Contains(racedScripts, name) || !raced && !strings.HasPrefix(name, "drill_") {
 			scripts = append(scripts, script)
 		}
 	}
-	if len(scripts) != len(racedScripts) {
+	if raced && len(scripts) != len(racedScripts) {
 		t.Errorf("%d scripts of %q", len(scripts), racedScripts)
 	}
 	return scripts

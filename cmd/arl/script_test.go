@@ -92,7 +92,7 @@ func (t tidied) Run() int {
 // GATE that of the recipe of docs/rollout.md, DRAFT that of the worked example of the
 // Internet-Draft.
 //
-// With go test -short those of racedScripts run.
+// With go test -short those of racedScripts run. The drills run where the command line names them.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
