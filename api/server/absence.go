@@ -12,8 +12,7 @@ import (
 	"recoveryledger/verify/bundle"
 )
 
-// terms returns the terms of a bundle for an agent that has accepted a tree head of from
-// entries.
+// terms returns the terms of a bundle for an agent that has accepted a tree head of from entries.
 func (s *Server) terms(ctx context.Context, from uint64) *assemble.Terms {
 	t := &assemble.Terms{Under: s.under(ctx, from)}
 	if s.cfg.Index != nil {

@@ -53,7 +53,7 @@ const (
 	graceDefault         = 30 * time.Second
 	heartbeatDefault     = 15 * time.Second
 	sampleInterval       = 10 * time.Minute
-	reachAgainMS         = 100             // until a request comes back that waited for a size of the log
+	reachAgainMS         = 100             // until a request comes back that waited for a size of the log, or for a leader
 	rateMemory           = 3 * time.Minute // after which an idle address is forgotten
 )
 

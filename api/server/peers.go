@@ -14,14 +14,11 @@ import (
 
 // Peers are the other nodes of a cluster, as the server of one node sees them.
 type Peers interface {
-	// Forward passes a request on to the node that orders the log. After an error nothing is
-	// answered. A request that was passed on before is not passed on again.
+	// Forward passes a request on to the leader, which is [agreement.ErrLeading] if this one leads.
 	Forward(w http.ResponseWriter, r *http.Request) error
-	// Reach returns nil when the log of this node has everything that was registered when the
-	// call began.
+	// Reach returns nil when this node has everything that was registered when the call began.
 	Reach(ctx context.Context) error
-	// Ready returns nil if this node has lately reached what the others registered, and another
-	// one takes entries.
+	// Ready returns nil if this node lately had what the others have, and another takes entries.
 	Ready(ctx context.Context) error
 	// Fresh returns nil if this node was the one that orders the log less than a second ago.
 	Fresh(ctx context.Context) error
@@ -44,7 +41,9 @@ func (s *Server) clustered() echo.MiddlewareFunc {
 			ctx := c.Request().Context()
 			route, ok := ordered[c.Request().Method+" "+c.Path()]
 			if ok && !s.log.Leads() {
-				return apart(s.cfg.Peers.Forward(c.Response(), c.Request()))
+				if err := s.cfg.Peers.Forward(c.Response(), c.Request()); !errors.Is(err, agreement.ErrLeading) {
+					return apart(err)
+				}
 			}
 			if route.Leased {
 				if err := s.cfg.Peers.Fresh(ctx); err != nil {
@@ -76,6 +75,10 @@ func apart(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return &failure{api.NewProblem(entry.Refuse(entry.NotReady, "", "no majority of the cluster answers this node").
-		WithRemedy("send the same request again, to this node later or to another one")), err}
+	refusal := entry.Refuse(entry.NotReady, "", "no majority of the cluster answers this node").
+		WithRemedy("send the same request again, to this node later or to another one")
+	if errors.Is(err, agreement.ErrOvertaken) {
+		refusal.RetryAfterMS = reachAgainMS // another node leads now
+	}
+	return &failure{api.NewProblem(refusal), err}
 }

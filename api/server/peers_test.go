@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"net/http"
@@ -161,13 +162,24 @@ func TestForward(t *testing.T) {
 		t.Errorf("what only the leader knows: %s, passed %q", a.Status, passed)
 	}
 	passed = ""
+	m.others.forward = func(http.ResponseWriter, *http.Request) error { m.leads(2); return agreement.ErrLeading }
+	if a := m.get("/v1/tasks"); a.StatusCode != http.StatusOK {
+		t.Errorf("the node leads meanwhile: %s", a.Status)
+	}
+	m.leads(0)
 	if a := m.get("/v1/entries/0"); a.StatusCode != http.StatusOK || passed != "" {
 		t.Errorf("a read: %s, passed %q", a.Status, passed)
 	}
 	m.others.forward = func(http.ResponseWriter, *http.Request) error { return errors.New("cut off") }
 	p := m.problem(m.post(api.MediaJSON, []byte("{}")), entry.NotReady, http.StatusServiceUnavailable)
-	if !strings.Contains(p.Remedy, "another one") {
-		t.Errorf("the remedy: %q", p.Remedy)
+	if !strings.Contains(p.Remedy, "another one") || p.RetryAfterMS < 1000 {
+		t.Errorf("cut off: %+v", p)
+	}
+	m.others.forward = func(http.ResponseWriter, *http.Request) error {
+		return fmt.Errorf("%w: node c", agreement.ErrOvertaken)
+	}
+	if p = m.problem(m.post(api.MediaJSON, []byte("{}")), entry.NotReady, http.StatusServiceUnavailable); p.RetryAfterMS >= 1000 {
+		t.Errorf("another node leads now: ask again in %d ms", p.RetryAfterMS)
 	}
 }
 

@@ -110,8 +110,7 @@ type Config struct {
 	// whole request. WriteTimeout bounds the time for the answer, or for each write of an event
 	// stream. IdleTimeout bounds the time between two requests. 0: 5 s, 1 min, 1 min, 2 min.
 	HeaderTimeout, ReadTimeout, WriteTimeout, IdleTimeout time.Duration
-	// Grace is how long requests under way may go on after Run is told to end.
-	// 0: 30 s.
+	// Grace is how long requests under way may go on after Run is told to end. 0: 30 s.
 	Grace time.Duration
 	// Heartbeat is the longest silence of an event stream. 0: 15 s.
 	Heartbeat time.Duration

@@ -32,6 +32,8 @@ var (
 	ErrDiverged = errors.New("agreement: this node is not like the others")
 	// ErrNotLeading says that another node orders the log, or none does.
 	ErrNotLeading = errors.New("agreement: this node does not order the log")
+	// ErrLeading reports that this node orders the log, where another one was looked for.
+	ErrLeading = errors.New("agreement: this node orders the log")
 )
 
 // DoubtAfter is the time without agreement until new submissions are turned away.

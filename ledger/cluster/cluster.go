@@ -113,6 +113,7 @@ type Node struct {
 	url        atomic.Pointer[string]
 	confirming chan struct{} // has room for the one that confirms the term
 	standing   atomic.Pointer[standing]
+	vacant     atomic.Pointer[time.Time]     // since when Raft has no leader; nil: it has one
 	aside      atomic.Bool                   // whether the node begins no term
 	compared   atomic.Int64                  // the term before whose first batch the other nodes were asked
 	roomless   atomic.Pointer[entry.Refusal] // while too few nodes have room

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
@@ -27,3 +28,30 @@ func (n *Node) Leader(ctx context.Context) (string, error) {
 
 // LeaderChanged returns a channel that is closed when Raft has another leader than now.
 func (n *Node) LeaderChanged() <-chan struct{} { return n.etcd.Server.LeaderChangedNotify() }
+
+// vacantMax is how long Raft may have no leader before nobody waits for one. An election takes up
+// to twice electionTime.
+const vacantMax = 2 * time.Second
+
+// noteVacant notes since when this node knows of no leader of Raft.
+func (n *Node) noteVacant() {
+	if n.etcd.Server.Leader() != 0 {
+		n.vacant.Store(nil)
+	} else if n.vacant.Load() == nil {
+		now := time.Now()
+		n.vacant.Store(&now)
+	}
+}
+
+// Vacant reports whether Raft has had no leader for so long, as far as this node knows, that it may
+// have none for longer: the majority is away.
+func (n *Node) Vacant() bool {
+	since := n.vacant.Load()
+	return since != nil && time.Since(*since) > vacantMax
+}
+
+// Begins reports whether this node leads Raft, or no node does yet.
+func (n *Node) Begins() bool {
+	leads := n.etcd.Server.Leader()
+	return leads == 0 || leads == n.etcd.Server.MemberID()
+}

@@ -31,8 +31,9 @@ var (
 )
 
 // FreshMax is the time for which a confirmed term counts as the newest, for answers that rest on
-// more than the log.
-const FreshMax = time.Second
+// more than the log. No other node leads so soon: those that confirmed the term wait for
+// electionTime, in ticks that may come in a burst, before they vote for one.
+const FreshMax = electionTime / 2
 
 const tendEvery = time.Second // to tell the others of this node, and to promote those that joined
 

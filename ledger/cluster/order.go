@@ -94,6 +94,7 @@ func (n *Node) stand(ctx context.Context, tell func(agreement.Term)) {
 	defer tick.Stop()
 	var confirmed time.Time
 	for {
+		n.noteVacant()
 		leads := n.Leads() && !n.aside.Load()
 		switch {
 		case term.ID != 0 && !leads:

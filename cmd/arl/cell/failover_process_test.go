@@ -386,11 +386,13 @@ func TestFailoverChaos(t *testing.T) {
 	random := rand.New(rand.NewPCG(c.seed, 1))
 	var outages [2][]time.Duration
 	for i := range faults {
-		at := c.leader()
+		leader := c.leader()
+		at := leader
 		if i >= 2 && random.IntN(4) == 0 {
 			at = (at + 1) % len(c.nodes) // a follower
 		}
 		longest := c.fault(i%2 == 0, at)
+		t.Logf("fault %d, a kill %v, of the leader %v: %v", i, i%2 == 0, at == leader, longest)
 		outages[0], outages[1] = append(outages[0], longest[0]), append(outages[1], longest[1])
 	}
 	cancel()

@@ -2,9 +2,11 @@ package cell
 
 import (
 	"context"
+	"net/http"
 
 	"recoveryledger/api"
 	"recoveryledger/cmd/arl/node"
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/cluster"
 	"recoveryledger/ledger/cluster/peer"
 )
@@ -27,6 +29,14 @@ func (p *peers) members(ctx context.Context) (*api.Cluster, error) {
 		c.Members[i] = api.Member{Name: m.Name, URL: m.URL, Voter: m.Voter, Leader: m.Leader, Size: m.Size, Lag: m.Lag}
 	}
 	return c, nil
+}
+
+// Forward implements [server.Peers].
+func (p *peers) Forward(w http.ResponseWriter, r *http.Request) error {
+	if p.Await(r.Context(), p.node.Log.Leads) {
+		return agreement.ErrLeading
+	}
+	return p.Router.Forward(w, r)
 }
 
 // Fresh implements [server.Peers].

@@ -3,6 +3,7 @@ package peer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log"
 	"log/slog"
 	"maps"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/cluster"
 	"recoveryledger/ledger/cluster/site"
 )
@@ -24,6 +26,13 @@ const reachTime = 2 * time.Second
 
 // readyMax is for how long a node that has reached the others counts as ready without asking again.
 const readyMax = time.Second
+
+const (
+	// electionMax is how long a request waits for a new leader before it is refused.
+	electionMax = 2 * time.Second
+	// electionLook is the time between two looks for it.
+	electionLook = 20 * time.Millisecond
+)
 
 // Router passes requests on from this node, and says what it may answer.
 type Router struct {
@@ -83,14 +92,47 @@ func failed(_ http.ResponseWriter, r *http.Request, err error) {
 	p.err = err
 }
 
-// errNewLeader reports a request whose leader did not answer before another node began to lead.
-var errNewLeader = errors.New("peer: another node has begun to lead: the one that was asked has not answered")
+// errNewLeader reports a request whose leader did not answer before another node began to lead. It
+// is an [agreement.ErrOvertaken].
+var errNewLeader = fmt.Errorf("%w: it leads now, and the one that was asked has not answered", agreement.ErrOvertaken)
+
+// Await returns whether this node leads, as leads says. While it begins to, or nobody leads, Await
+// waits for a moment: a client that is refused would wait longer than an election takes.
+func (r *Router) Await(ctx context.Context, leads func() bool) bool {
+	r.await(ctx, func() bool { return leads() || !r.node.Begins() })
+	return leads()
+}
+
+// await waits until done, for electionMax at most, or until there is nothing to wait for.
+func (r *Router) await(ctx context.Context, done func() bool) {
+	ctx, cancel := context.WithTimeout(ctx, electionMax)
+	defer cancel()
+	tick := time.NewTicker(electionLook)
+	defer tick.Stop()
+	for !done() && !r.node.Vacant() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// leader returns the node that leads. It waits for one that begins to.
+func (r *Router) leader(ctx context.Context) (leader *cluster.Contact, err error) {
+	r.await(ctx, func() bool {
+		leader, err = leaderOf(ctx, r.node)
+		return err == nil
+	})
+	return leader, err
+}
 
 // Forward passes a request on to the node that orders the log. After an error nothing is answered.
-// A leader that hangs holds the request only until Raft has another one.
+// A leader that hangs holds the request only until Raft has another one. If the leader cannot be
+// reached, the error comes when Raft has another one, too, so that the next attempt finds it.
 func (r *Router) Forward(w http.ResponseWriter, request *http.Request) error {
 	changed := r.node.LeaderChanged()
-	leader, err := leaderOf(request.Context(), r.node)
+	leader, err := r.leader(request.Context())
 	if err != nil {
 		return err
 	}
@@ -110,6 +152,12 @@ func (r *Router) Forward(w http.ResponseWriter, request *http.Request) error {
 		maps.Copy(w.Header(), kept)
 		if cause := context.Cause(ctx); errors.Is(cause, errNewLeader) {
 			return cause
+		}
+		select {
+		case <-changed:
+			return fmt.Errorf("%w: %v", errNewLeader, p.err)
+		case <-time.After(electionMax):
+		case <-request.Context().Done():
 		}
 	}
 	return p.err

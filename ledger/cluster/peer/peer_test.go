@@ -207,6 +207,18 @@ func TestPeers(t *testing.T) {
 			t.Errorf("passed on: %d, %v, want %d", w.Code, err, want)
 		}
 	}
+	asked := 0
+	if !router.Await(t.Context(), func() bool { asked++; return asked > 1 }) {
+		t.Error("a node that leads is not taken for one")
+	}
+	if router.Await(t.Context(), func() bool { return false }) {
+		t.Error("a node leads beside another one")
+	}
+	begins, err := peer.NewRouter(a.node, a.site, slog.New(slog.DiscardHandler), func(context.Context, uint64) error { return nil })
+	must(t, err)
+	if asked = 0; !begins.Await(t.Context(), func() bool { asked++; return asked > 3 }) {
+		t.Errorf("a node that begins to lead is not waited for: asked %d times", asked)
+	}
 	for what, do := range map[string]func() error{
 		"remove": func() error { _, err := a.client.Remove(t.Context(), b.site.Peer, "n9"); return err },
 		"lead":   func() error { _, err := a.client.Lead(t.Context(), b.site.Peer, "n9", false); return err },
