@@ -36,6 +36,17 @@ class Carrier(http.server.ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Says nothing of an agent that hung up."""
 
+    def refuse(self, body: bytes) -> tuple[int, bytes] | None:
+        """Status and problem that answer an entry in the ledger's place; None: the ledger answers."""
+
+    def page(self, path: str) -> str:
+        """What of a bundle is asked for."""
+        return path
+
+    def follows(self, target: str) -> bool:
+        """Whether the agent is told where the next page is."""
+        return True
+
     def alter(self, body: bytes) -> bytes:
         changed = STEP.sub(rb'"exec":\1,"rule":"SCO-1","from":\1', body)  # it leads nowhere
         if changed == body or self.left <= 0:
@@ -57,9 +68,17 @@ class Carried(http.server.BaseHTTPRequestHandler):
 
     def carry(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        refusal = self.server.refuse(body) if self.path == "/v1/entries" else None
+        if refusal is not None:
+            self.send_response(refusal[0])
+            self.send_header("Content-Length", str(len(refusal[1])))
+            self.end_headers()
+            self.wfile.write(refusal[1])
+            return
+        path = self.server.page(self.path) if "/bundle?" in self.path else self.path
         there = http.client.HTTPConnection(self.server.host, timeout=60)
         headers = {name: value for name, value in self.headers.items() if name not in ("Host", "Connection", "Accept-Encoding")}
-        there.request(self.command, self.path, body or None, headers)
+        there.request(self.command, path, body or None, headers)
         answer = there.getresponse()
         data = answer.read()
         if "/bundle?" in self.path:
@@ -67,7 +86,7 @@ class Carried(http.server.BaseHTTPRequestHandler):
             data = self.server.alter(data)
         self.send_response(answer.status)
         for name, value in answer.getheaders():
-            if name not in ("Content-Length", "Transfer-Encoding", "Connection", "Date", "Server"):
+            if name not in ("Content-Length", "Transfer-Encoding", "Connection", "Date", "Server") and (name != "Link" or self.server.follows(path)):
                 self.send_header(name, value)
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
