@@ -129,7 +129,15 @@ func newCampaign(t *testing.T) *campaign {
 }
 
 func (c *campaign) token(by *node) string {
-	return strings.TrimSpace(c.m.arl("cluster", "token", "--data", by.data))
+	for began := time.Now(); ; {
+		out, err := c.m.Command("cluster", "token", "--data", by.data).Output()
+		if err == nil {
+			return strings.TrimSpace(string(out))
+		}
+		if time.Since(began) > time.Minute { // on a busy machine etcd does not answer in time at once
+			c.t.Fatalf("%s gives no token for a minute: %v", by.data, err)
+		}
+	}
 }
 
 // disk gives a node a file system in a file, where that can be mounted.
