@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import http.server
 import json
@@ -76,11 +77,11 @@ class Carried(http.server.BaseHTTPRequestHandler):
             self.wfile.write(refusal[1])
             return
         path = self.server.page(self.path) if "/bundle?" in self.path else self.path
-        there = http.client.HTTPConnection(self.server.host, timeout=60)
         headers = {name: value for name, value in self.headers.items() if name not in ("Host", "Connection", "Accept-Encoding")}
-        there.request(self.command, path, body or None, headers)
-        answer = there.getresponse()
-        data = answer.read()
+        with contextlib.closing(http.client.HTTPConnection(self.server.host, timeout=60)) as there:
+            there.request(self.command, path, body or None, headers)
+            answer = there.getresponse()
+            data = answer.read()
         if "/bundle?" in self.path:
             self.server.anew += self.headers.get("Cache-Control") == "no-cache"
             data = self.server.alter(data)
@@ -91,7 +92,6 @@ class Carried(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
-        there.close()
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing."""
