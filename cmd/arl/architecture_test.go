@@ -112,6 +112,8 @@ ledger/durable ← ledger
 ledger/entry ← ledger/disk ← ledger/anchor ← ledger
 ledger/entry ← ledger/fair ← ledger
 ledger/entry ← ledger/wallclock ← ledger
+ledger/canonical ← ledger/entry
+ledger/canonical ← coord/recovery/scenario
 ledger/inorder ← coord/recovery/record
 ledger/inorder ← api/attempts
 ledger/disk ← ledger/engine ← ledger/dedup ← ledger

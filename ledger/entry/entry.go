@@ -23,10 +23,12 @@ import (
 	"encoding/base64"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/ledger/canonical"
 	"recoveryledger/merkle"
 )
 
@@ -209,15 +211,15 @@ func DecodeLeaf(leaf []byte) (e *Entry, registeredAt int64, err error) {
 // New returns the unsigned entry of a body. The payload is the RFC 8785 form of body. Sig and KeyID
 // are empty until [Entry.Seal].
 func New(body Body) (*Entry, error) {
-	payload, err := canonical(body)
+	payload, err := canonicalForm(body)
 	if err != nil {
 		return nil, err
 	}
 	return NewRaw(body.Kind(), payload)
 }
 
-// canonical returns the RFC 8785 form of a body.
-func canonical(body Body) (jsontext.Value, error) {
+// canonicalForm returns the RFC 8785 form of a body.
+func canonicalForm(body Body) (jsontext.Value, error) {
 	payload, err := json.Marshal(body)
 	if err == nil {
 		err = (*jsontext.Value)(&payload).Canonicalize()
@@ -232,7 +234,13 @@ func canonical(body Body) (jsontext.Value, error) {
 // the body, where New reads the body again from the payload. An engine makes thousands of attempts
 // a second.
 func Adopt(body *Attempt) (*Entry, error) {
-	payload, err := canonical(body)
+	text := scratch.Get().(*[]byte)
+	defer scratch.Put(text)
+	payload, err := attemptForm().Append((*text)[:0], body)
+	*text = payload
+	if err != nil {
+		payload, err = canonicalForm(body) // says what is wrong
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -243,6 +251,9 @@ func Adopt(body *Attempt) (*Entry, error) {
 	e.Body, e.Header = body, &body.Header
 	return e, e.check()
 }
+
+// attemptForm is the canonical form of attempts.
+var attemptForm = sync.OnceValue(canonical.Of[Attempt])
 
 // NewRaw returns the unsigned entry of payload bytes in any spelling. The bytes are checked as
 // [Decode] checks them.

@@ -3,6 +3,7 @@ package entry
 import (
 	"encoding/base64"
 	"strconv"
+	"sync"
 
 	"recoveryledger/merkle"
 )
@@ -45,13 +46,19 @@ func (m *Member) AppendJSON(dst []byte) []byte {
 	return append(dst, `"}`...)
 }
 
+// scratch holds texts that nobody keeps: leaves that are hashed, payloads that are copied.
+var scratch = sync.Pool{New: func() any { return new(make([]byte, 0, 2048)) }}
+
 // LeafHash returns the hash of the leaf of the entry registered at the given
 // instant (Unix milliseconds). It is remembered, so that the ledger and every
 // fold that it passes hash a leaf once; the first call must come before the
 // entry is shared.
 func (e *Entry) LeafHash(registeredAt int64) merkle.Hash {
 	if !e.hashed || e.hashedAt != registeredAt {
-		e.leafHash, e.hashedAt, e.hashed = merkle.HashLeaf(e.AppendLeaf(make([]byte, 0, 2048), registeredAt)), registeredAt, true
+		leaf := scratch.Get().(*[]byte)
+		*leaf = e.AppendLeaf((*leaf)[:0], registeredAt)
+		e.leafHash, e.hashedAt, e.hashed = merkle.HashLeaf(*leaf), registeredAt, true
+		scratch.Put(leaf)
 	}
 	return e.leafHash
 }
