@@ -54,8 +54,9 @@ func inTheDraft(t *testing.T, r *conformance.Report) {
 	}
 }
 
-// TestAgentFaults: each of the mistakes of an agent is caught, by a case that names the statement.
-func TestAgentFaults(t *testing.T) {
+// TestAgentFaultsChaos: each of the mistakes of an agent is caught, by a case that names the
+// statement.
+func TestAgentFaultsChaos(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(agentFaults))
 	for _, name := range names[:budget.Budget{Short: 2, Usual: 4, Chaos: len(names)}.Now()] {

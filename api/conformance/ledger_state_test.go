@@ -135,9 +135,9 @@ var ledgerFaults = map[string]ledgerFault{
 	})},
 }
 
-// TestLedgerStateFaults: each of the mistakes of a ledger is caught, by a case that names the
+// TestLedgerStateFaultsChaos: each of the mistakes of a ledger is caught, by a case that names the
 // statement.
-func TestLedgerStateFaults(t *testing.T) {
+func TestLedgerStateFaultsChaos(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(ledgerFaults))
 	for _, name := range names[:budget.Budget{Short: 1, Usual: 2, Chaos: len(names)}.Now()] {

@@ -125,8 +125,8 @@ func TestBadTargets(t *testing.T) {
 	}
 }
 
-// TestFaults: each of the faults of a verifier is caught, by a case that names a statement.
-func TestFaults(t *testing.T) {
+// TestFaultsChaos: each of the faults of a verifier is caught, by a case that names a statement.
+func TestFaultsChaos(t *testing.T) {
 	budget.Unraced(t, "one question after the other")
 	if len(faults) < 30 {
 		t.Errorf("%d faults", len(faults))

@@ -1,9 +1,11 @@
 package main_test
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -53,5 +55,40 @@ func TestTestsDoNotDependOnLuck(t *testing.T) {
 	}
 	if draws < 20 {
 		t.Errorf("%d uses of a generator", draws)
+	}
+}
+
+// TestLargeBudgetsAreSpent: make chaos runs the tests named Chaos or Random, so that a test with a
+// large budget and another name would never have it.
+func TestLargeBudgetsAreSpent(t *testing.T) {
+	budgeted, function, large := regexp.MustCompile(`budget\.Budget\{[^}]*Chaos:`), regexp.MustCompile(`(?m)^func (Test\w+)\(`), regexp.MustCompile("Chaos|Random")
+	found := 0
+	for _, name := range tracked(t, root) {
+		if !strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		starts := function.FindAllSubmatchIndex(text, -1)
+		for i, at := range starts {
+			body, test := text[at[0]:], string(text[at[2]:at[3]])
+			if i+1 < len(starts) {
+				body = text[at[0]:starts[i+1][0]]
+			}
+			if end := bytes.Index(body, []byte("\n}\n")); end >= 0 {
+				body = body[:end]
+			}
+			if !budgeted.Match(body) {
+				continue
+			}
+			if found++; !large.MatchString(test) {
+				t.Errorf("%s: %s has a large budget, and make chaos does not run it: name it %[2]sChaos", name, test)
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("%d tests with a large budget", found)
 	}
 }

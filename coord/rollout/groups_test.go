@@ -93,10 +93,10 @@ func count(fell map[string]int) (n int) {
 	return n
 }
 
-// TestAlikeClasses: of rollouts of a policy against itself, with all gates watched over all cases,
-// in six classes and in a slice, at most 5 % are aborted, and in at most 5 % the candidate looks
-// better.
-func TestAlikeClasses(t *testing.T) {
+// TestAlikeClassesChaos: of rollouts of a policy against itself, with all gates watched over all
+// cases, in six classes and in a slice, at most 5 % are aborted, and in at most 5 % the candidate
+// looks better.
+func TestAlikeClassesChaos(t *testing.T) {
 	rollouts := budget.Budget{Short: 100, Usual: 300, Chaos: 10_000}.Now()
 	for _, m := range []mix{
 		{{"output", 1, 500, 500}, {"tool", 1, 500, 500}, {"model", 1, 500, 500}, {"crash", 1, 500, 500}, {"state", 1, 500, 500}, {"timeout", 1, 500, 500}},
@@ -110,9 +110,9 @@ func TestAlikeClasses(t *testing.T) {
 	}
 }
 
-// TestPowerInClasses: a candidate that is better over all cases, and worse in one class, is aborted
-// as often as docs/rollout.md states, for that class.
-func TestPowerInClasses(t *testing.T) {
+// TestPowerInClassesChaos: a candidate that is better over all cases, and worse in one class, is
+// aborted as often as docs/rollout.md states, for that class.
+func TestPowerInClassesChaos(t *testing.T) {
 	rollouts := budget.Budget{Short: 50, Usual: 100, Chaos: 2000}.Now()
 	for _, test := range []struct {
 		name  string

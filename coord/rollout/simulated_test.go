@@ -52,9 +52,9 @@ func simulate(rollouts, pairs int, canary, control behavior) (aborted, better in
 	return aborted, better
 }
 
-// TestAlikeArms: of rollouts of a policy against itself at most 5 % are aborted, and in at most 5 %
-// the candidate looks better, whatever the policy is like.
-func TestAlikeArms(t *testing.T) {
+// TestAlikeArmsChaos: of rollouts of a policy against itself at most 5 % are aborted, and in at
+// most 5 % the candidate looks better, whatever the policy is like.
+func TestAlikeArmsChaos(t *testing.T) {
 	rollouts := budget.Budget{Short: 300, Usual: 1000, Chaos: 10_000}.Now()
 	for _, b := range []behavior{{100, 5000, 900}, {500, 5000, 900}, {750, 5000, 900}, {950, 5000, 900}} {
 		aborted, better := simulate(rollouts, 400, b, b)
@@ -65,8 +65,8 @@ func TestAlikeArms(t *testing.T) {
 	}
 }
 
-// TestPowerOfGates: the effects that docs/rollout.md states are found as often as it states.
-func TestPowerOfGates(t *testing.T) {
+// TestPowerOfGatesChaos: the effects that docs/rollout.md states are found as often as it states.
+func TestPowerOfGatesChaos(t *testing.T) {
 	rollouts := budget.Budget{Short: 100, Usual: 200, Chaos: 2000}.Now()
 	base := behavior{750, 5000, 900}
 	for _, test := range []struct {

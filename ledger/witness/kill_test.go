@@ -24,7 +24,7 @@ import (
 // killedDir tells a process of this test that it is a witness, and where its state is.
 const killedDir = "ARL_TEST_WITNESS_DIR"
 
-// TestKilledWitness is the witness that TestAWitnessIsKilled kills.
+// TestKilledWitness is the witness that TestAWitnessIsKilledChaos kills.
 func TestKilledWitness(t *testing.T) {
 	dir := os.Getenv(killedDir)
 	if dir == "" {
@@ -80,9 +80,9 @@ func (k *killed) ask(q *witness.Request) (status int, answer string) {
 	return response.StatusCode, string(body)
 }
 
-// TestAWitnessIsKilled kills a witness while it is asked, again and again. It remembers
+// TestAWitnessIsKilledChaos kills a witness while it is asked, again and again. It remembers
 // whatever it has answered for, and cosigns no fork of that.
-func TestAWitnessIsKilled(t *testing.T) {
+func TestAWitnessIsKilledChaos(t *testing.T) {
 	s, dir := newSource(t, "a"), t.TempDir()
 	answered := uint64(0) // entries of the newest head that was cosigned
 	for cycle := range (budget.Budget{Short: 3, Usual: 6, Chaos: 200}).Now() {

@@ -66,10 +66,10 @@ func really(tb testing.TB, p *recovery.Policy, seed int64, cases []scenario.Case
 	return path, e
 }
 
-// TestBoundsHoldTheTruth records cases under one policy, and rehearses another on the record. The
-// bounds hold what the other policy does to the same faults for real, in each class. Each seed has
-// six pairs of unlike policies.
-func TestBoundsHoldTheTruth(t *testing.T) {
+// TestBoundsHoldTheTruthChaos records cases under one policy, and rehearses another on the record.
+// The bounds hold what the other policy does to the same faults for real, in each class. Each seed
+// has six pairs of unlike policies.
+func TestBoundsHoldTheTruthChaos(t *testing.T) {
 	policies := []*recovery.Policy{recovery.Default(), changed(t, "attempts: 6", "attempts: 2"), changed(t, "strategy: fallback_model, enabled: false", "strategy: fallback_model, enabled: true")}
 	cases := faults.Cases(budget.Budget{Short: 60, Usual: 100, Chaos: 1000}.Now())
 	open := 0
