@@ -118,21 +118,22 @@ func (r *Router) await(ctx context.Context, done func() bool) {
 	}
 }
 
-// leader returns the node that leads. It waits for one that begins to.
-func (r *Router) leader(ctx context.Context) (leader *cluster.Contact, err error) {
+// leader returns the node that leads, and a channel that is closed when another one does. It waits
+// for one that begins to.
+func (r *Router) leader(ctx context.Context) (leader *cluster.Contact, changed <-chan struct{}, err error) {
 	r.await(ctx, func() bool {
+		changed = r.node.LeaderChanged()
 		leader, err = leaderOf(ctx, r.node)
 		return err == nil
 	})
-	return leader, err
+	return leader, changed, err
 }
 
 // Forward passes a request on to the node that orders the log. After an error nothing is answered.
 // A leader that hangs holds the request only until Raft has another one. If the leader cannot be
 // reached, the error comes when Raft has another one, too, so that the next attempt finds it.
 func (r *Router) Forward(w http.ResponseWriter, request *http.Request) error {
-	changed := r.node.LeaderChanged()
-	leader, err := r.leader(request.Context())
+	leader, changed, err := r.leader(request.Context())
 	if err != nil {
 		return err
 	}
