@@ -66,6 +66,7 @@ var alerts = map[string][]string{
 	"arl_witnesses_failing":          {"ArlWitnessesDown"},
 	"arl_witnessed_age_seconds":      {"ArlWitnessesDown"},
 	"arl_incidents":                  {"ArlCoordinatorSilent"},
+	"arl_decisions_total":            {"ArlCoordinatorSilent"},
 	"arl_incidents_opened_total":     {"ArlFlood"},
 	"arl_build_info":                 {"ArlDown"},
 	"arl_disk_free_bytes":            {"ArlDiskAlmostFull"},

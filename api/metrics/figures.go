@@ -32,8 +32,9 @@ func (m *Metrics) Find() words.Finding {
 }
 
 // Read tells what the metrics of a ledger say, in the text format of Prometheus: what
-// [Metrics.Find] tells, the free space on its disk beside the reserve, and how far its anchor is.
-// The error says where the text is malformed.
+// [Metrics.Find] tells, the free space on its disk beside the reserve, how far its anchor is, and,
+// if the ledger notifies endpoints, which of them takes nothing. The error says where the text is
+// malformed.
 func Read(text []byte) ([]words.Finding, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -44,7 +45,11 @@ func Read(text []byte) ([]words.Finding, error) {
 	for name, family := range families {
 		by[name] = family.GetMetric()
 	}
-	return []words.Finding{by.disk(), by.anchor(), by.submissions()}, nil
+	found := []words.Finding{by.disk(), by.anchor(), by.submissions()}
+	if told, ok := by.notifications(); ok {
+		found = append(found, told)
+	}
+	return found, nil
 }
 
 // figures are the series of metrics by the names of the metrics.
@@ -78,6 +83,31 @@ func (by figures) anchor() words.Finding {
 			Remedy: "on the ledger's machine, run arl doctor --data DIR"}
 	}
 	return words.Finding{Check: "anchor", State: words.FindingOK, Detail: fmt.Sprintf("size %.0f, %s behind the log", size-lag, words.Counted(int64(lag), "entry"))}
+}
+
+const (
+	lateMin      = 60.0 // seconds that a message waits for its endpoint before people are told
+	endpointsMax = 32   // endpoints that are told of: a ledger has no more, and a liar may name any
+)
+
+// notifications says which endpoints of --notify have not taken a message for a minute; not ok:
+// there are no endpoints.
+func (by figures) notifications() (found words.Finding, ok bool) {
+	var late []string
+	for _, one := range by["arl_notifications_late_seconds"] {
+		if len(one.GetLabel()) != 1 || one.GetLabel()[0].GetValue() == "" {
+			continue
+		}
+		ok = true
+		if s := one.GetGauge().GetValue(); s > lateMin && len(late) < endpointsMax {
+			late = append(late, fmt.Sprintf("%.64s has not taken a message for %s", one.GetLabel()[0].GetValue(), seconds(math.Round(min(s, 1e9)))))
+		}
+	}
+	if slices.Sort(late); len(late) > 0 {
+		return words.Finding{Check: "notifications", State: words.FindingWarn, Detail: strings.Join(late, ", "),
+			Remedy: "repair the receiver: the ledger's log has its error, and the ledger tries again at least every 5 minutes"}, true
+	}
+	return words.Finding{Check: "notifications", State: words.FindingOK, Detail: "no message has waited for a minute"}, ok
 }
 
 // refusalsMax bounds the problems that are told of: a ledger has fewer, and a liar may name any.

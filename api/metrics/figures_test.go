@@ -59,6 +59,15 @@ func TestRead(t *testing.T) {
 	if err != nil || found[1].Detail != "size 57, 3 entries behind the log" || found[0].State != words.FindingWarn || strings.Contains(found[2].Detail, "refused") {
 		t.Errorf("%+v, %v", found, err)
 	}
+	found, err = metrics.Read([]byte("# TYPE arl_notifications_late_seconds gauge\narl_notifications_late_seconds{endpoint=\"pager\"} 327.4\n" +
+		"arl_notifications_late_seconds{endpoint=\"chat\"} 9\narl_notifications_late_seconds{endpoint=\"\"} 0\n"))
+	if err != nil || len(found) != 4 || found[3].State != words.FindingWarn || found[3].Detail != "pager has not taken a message for 5m27s" {
+		t.Errorf("a late endpoint: %+v, %v", found, err)
+	}
+	found, err = metrics.Read([]byte("# TYPE arl_notifications_late_seconds gauge\narl_notifications_late_seconds{endpoint=\"chat\"} 9\n"))
+	if err != nil || len(found) != 4 || found[3].State != words.FindingOK {
+		t.Errorf("endpoints in time: %+v, %v", found, err)
+	}
 	if _, err := metrics.Read([]byte("<html>")); err == nil {
 		t.Error("a page counts as metrics")
 	}
@@ -68,8 +77,9 @@ func TestRead(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("# TYPE arl_submission_seconds histogram\narl_submission_seconds_bucket{le=\"NaN\"} -1\narl_submission_seconds_count 1e300\n"))
 	f.Add([]byte("arl_refusals_total{problem=\"\\n\"} +Inf\narl_disk_free_bytes NaN\narl_anchor_lag_entries -Inf\n"))
+	f.Add([]byte("arl_notifications_late_seconds{endpoint=\"e\"} +Inf\narl_notifications_late_seconds{endpoint=\"f\"} NaN\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if found, err := metrics.Read(text); (err == nil) != (len(found) == 3) {
+		if found, err := metrics.Read(text); (err == nil) != (len(found) >= 3) {
 			t.Errorf("%+v, %v", found, err)
 		}
 	})

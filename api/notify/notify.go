@@ -287,9 +287,13 @@ func (f *follower) tell(ctx context.Context, v *Event) error {
 }
 
 func (f *follower) try(ctx context.Context, m *message) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, f.endpoint.timeout())
+	limited, cancel := context.WithTimeout(ctx, f.endpoint.timeout())
 	defer cancel()
-	return f.sink.send(ctx, m)
+	wait, err := f.sink.send(limited, m)
+	if err != nil && ctx.Err() == nil && limited.Err() != nil {
+		err = fmt.Errorf("no answer within %v (timeout_ms): %w", f.endpoint.timeout(), err)
+	}
+	return wait, err
 }
 
 // cursorPath returns the place of the cursor of an endpoint.

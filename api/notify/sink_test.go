@@ -3,6 +3,7 @@ package notify
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 )
@@ -21,5 +22,15 @@ func TestRetryAfter(t *testing.T) {
 		if err == nil || wait != want {
 			t.Errorf("Retry-After %q: %v, %v, want %v", text, wait, err, want)
 		}
+	}
+}
+
+// TestNoAnswer: the error of an endpoint that never answers names the time limit.
+func TestNoAnswer(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }))
+	defer server.Close()
+	f := &follower{endpoint: &Endpoint{TimeoutMS: 20}, sink: &post{url: server.URL, client: server.Client()}}
+	if _, err := f.try(t.Context(), &message{id: "1"}); err == nil || !strings.HasPrefix(err.Error(), "no answer within 20ms (timeout_ms): ") {
+		t.Error(err)
 	}
 }

@@ -310,7 +310,7 @@ func (d *diagnosis) checkWork(ctx context.Context, c *access.Connection, local b
 		d.say("submissions", words.FindingWarn, err.Error(), "a proxy may keep the metrics from this machine: ask the operator of the ledger")
 	}
 	for _, f := range found {
-		if f.Check == "submissions" || !local {
+		if f.Check == "submissions" || f.Check == "notifications" || !local {
 			d.find(f)
 		}
 	}
