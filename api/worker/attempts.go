@@ -15,6 +15,21 @@ type attempts struct {
 	pending bool         // the result of the last rung is not known
 	policy  entry.Digest // of the rules that decided
 	arm     entry.Arm    // that they decided for
+	spent   spent        // by all attempts of the claim, as far as the program noted it
+}
+
+// spent is money and tokens. 0 is not known.
+type spent struct{ costMicroUSD, tokens int64 }
+
+// ofAttempt is what an attempt spent by its progress.
+func ofAttempt(p *Progress) spent { return spent{count(p.CostMicroUSD), count(p.Tokens)} }
+
+// known is a number of an entry.
+func known(n int64) *int64 {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }
 
 // resultDecided is the result of an action that the worker leaves to others.
@@ -31,8 +46,9 @@ func (a *attempts) tried(h *recovery.History, d *recovery.Decision, result strin
 	a.rungs, a.pending = append(a.rungs, r), result == ""
 }
 
-// ended notes how the attempt under way ended.
-func (a *attempts) ended(e *Ending) {
+// ended notes how the attempt under way ended, and what it spent.
+func (a *attempts) ended(e *Ending, by spent) {
+	a.spent.costMicroUSD, a.spent.tokens = count(a.spent.costMicroUSD+by.costMicroUSD), count(a.spent.tokens+by.tokens)
 	if !a.pending {
 		return
 	}
@@ -41,6 +57,7 @@ func (a *attempts) ended(e *Ending) {
 	if e.OK() {
 		last.Result = string(recovery.ResultOK)
 	}
+	last.CostMicroUSD, last.Tokens = known(by.costMicroUSD), known(by.tokens)
 	last.LatencyMS = new(max(e.Ended.Sub(e.Started), 0).Milliseconds())
 	a.pending = false
 }
@@ -50,15 +67,26 @@ func (a *attempts) drop() {
 	a.rungs[len(a.rungs)-1].Result, a.pending = Interrupted.Code, false
 }
 
+// logLast logs what was tried since at the end of the claim, with what all attempts of the claim
+// spent. Other entries of the claim leave that out, so that sums over entries count it once.
+func (w *Worker) logLast(ctx context.Context, status string) {
+	w.logSpent(ctx, status, w.attempts.spent)
+}
+
 // logAttempts logs what was tried since, and what the candidate of a shadow decided about it. The
 // claim goes on without an entry that the ledger refuses.
 func (w *Worker) logAttempts(ctx context.Context, status string) {
+	w.logSpent(ctx, status, spent{})
+}
+
+func (w *Worker) logSpent(ctx context.Context, status string, by spent) {
 	if w.attempts.pending || len(w.attempts.rungs) == 0 {
 		return
 	}
 	t := &w.claim.Task
 	a := &entry.Attempt{Agent: w.claim.Agent, Task: t.Task, Policy: w.attempts.policy, Arm: w.attempts.arm,
-		AttemptCase: entry.AttemptCase{Case: w.id, Rungs: w.attempts.rungs, Status: status}}
+		AttemptCase: entry.AttemptCase{Case: w.id, Rungs: w.attempts.rungs, Status: status,
+			CostMicroUSD: known(by.costMicroUSD), Tokens: known(by.tokens)}}
 	if w.history.StartedAt > 0 {
 		a.ElapsedMS = new(max(time.Now().UnixMilli()-w.history.StartedAt, 0))
 	}
@@ -100,5 +128,5 @@ func statusOf(s recovery.Strategy) string {
 // logEnd logs the action that ends the claim.
 func (w *Worker) logEnd(ctx context.Context, d *recovery.Decision) {
 	w.tried(ctx, d, resultDecided)
-	w.logAttempts(ctx, statusOf(d.Action.Strategy))
+	w.logLast(ctx, statusOf(d.Action.Strategy))
 }

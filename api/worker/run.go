@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -268,15 +269,14 @@ func (w *Worker) environment(c *Claim) []string {
 // end reports how a run of the program ended, and decides what comes next: another attempt
 // here, or the end of the claim.
 func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err error) {
-	steps, progress, err := readRunDir(w.dir)
-	w.attempts.ended(e)
+	steps, progress, err := w.attempted(e)
 	doubt := steps.inDoubt()
 	if err == nil {
 		doubt, err = w.logged(ctx, w.claim, doubt)
 	}
 	if e.OK() && err == nil {
 		if len(doubt) == 0 {
-			w.logAttempts(ctx, entry.StatusRecovered)
+			w.logLast(ctx, entry.StatusRecovered)
 			return false, w.claim.Complete(ctx, w.note("done"))
 		}
 		e.Failure, e.Text = Unfinished, w.Command.Redact.Text("exit code 0, but steps began and did not end: "+doubt.names())
@@ -293,7 +293,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	case err != nil:
 		return false, w.failedRecovery(ctx, err)
 	case e.Failure == Unfinished && doubt.confirmed():
-		w.logAttempts(ctx, entry.StatusRecovered)
+		w.logLast(ctx, entry.StatusRecovered)
 		return false, w.claim.Complete(ctx, w.note(fmt.Sprintf("done; the probe says that %d of the open steps took place", len(doubt))))
 	}
 	progress.Status = w.Command.Redact.Text(progress.Status)
@@ -302,7 +302,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	}
 	s, effects, spent := w.claim.Snapshot(e, progress, e.Output), w.effects(), w.claim.Task.RetriesSpent()
 	if e.Failure == Interrupted {
-		w.logAttempts(ctx, entry.StatusPassedOn)
+		w.logLast(ctx, entry.StatusPassedOn)
 		return false, w.handBack(ctx, s)
 	}
 	s.Attempts = int64(min(w.attempt, entry.MaxAttempts))
@@ -317,7 +317,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 			return false, cause
 		}
 		w.attempts.drop()
-		w.logAttempts(ctx, entry.StatusPassedOn)
+		w.logLast(ctx, entry.StatusPassedOn)
 		s.Class, s.Code, s.Attempts = Interrupted.Class, Interrupted.Code, 0 // asked to end before the next attempt
 		return false, w.handBack(ctx, s)
 	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
@@ -334,6 +334,20 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 		err = w.claim.Signal(ctx, e, s, effects)
 	}
 	return false, errors.Join(err, failed(ReasonRejected, "%s failed with %s: %s", w.claim.Task.Task, e.Failure, d.Action))
+}
+
+// attempted reads what the program said, and notes how the attempt ended. The next attempt begins
+// without progress, so that the progress is that of one attempt.
+func (w *Worker) attempted(e *Ending) (steps, Progress, error) {
+	steps, progress, err := readRunDir(w.dir)
+	if err == nil {
+		if err = os.Remove(progressFile(w.dir)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	w.attempts.ended(e, ofAttempt(&progress))
+	w.history.SpentMicroUSD, w.history.SpentTokens = w.attempts.spent.costMicroUSD, w.attempts.spent.tokens
+	return steps, progress, err
 }
 
 // handBack gives the task back at no cost, since the worker was asked to end.

@@ -8,15 +8,16 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Progress is the progress of an agent, in numbers and one word. A snapshot may say no more
+// Progress is the progress of one attempt, in numbers and one word. A snapshot may say no more
 // about the work.
 type Progress struct {
 	Exec         entry.Ref `json:"exec"` // the execution under way
 	Turns        int64     `json:"turns,omitzero"`
 	MaxTurns     int64     `json:"max_turns,omitzero"`
-	CostMicroUSD int64     `json:"cost_micro_usd,omitzero"`
-	Messages     int64     `json:"messages,omitzero"` // their number
-	Status       string    `json:"status,omitzero"`   // a word
+	CostMicroUSD int64     `json:"cost_micro_usd,omitzero"` // spent by the attempt
+	Tokens       int64     `json:"tokens,omitzero"`         // read and written by it; in no snapshot
+	Messages     int64     `json:"messages,omitzero"`       // their number
+	Status       string    `json:"status,omitzero"`         // a word
 }
 
 // Snapshot returns what a log may keep of a failure (TSK-3): counts, times, class, code, and

@@ -145,7 +145,7 @@ func readRunDir(dir string) (all steps, p Progress, err error) {
 		all = append(all, s)
 	}
 	if err == nil {
-		err = readJSON(filepath.Join(dir, "progress.json"), &p)
+		err = readJSON(progressFile(dir), &p)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		p, err = Progress{Status: "in_progress"}, nil

@@ -128,8 +128,8 @@ func fileDigest(path string) (entry.Digest, error) {
 	return entry.DigestOf(text), nil
 }
 
-// NoteProgress stores the progress of the work in the directory of a run, for the snapshot of
-// a failure.
-func NoteProgress(dir string, p *Progress) error {
-	return writeJSON(filepath.Join(dir, "progress.json"), p)
-}
+// NoteProgress stores the progress of an attempt in the directory of a run, for the snapshot of a
+// failure, and for what the attempt spent.
+func NoteProgress(dir string, p *Progress) error { return writeJSON(progressFile(dir), p) }
+
+func progressFile(dir string) string { return filepath.Join(dir, "progress.json") }

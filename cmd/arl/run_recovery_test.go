@@ -5,9 +5,11 @@ package main_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -90,6 +92,48 @@ func TestRunGoesOnInTheLadder(t *testing.T) {
 	}
 	m.arl("log", "audit")
 	m.stop()
+}
+
+// TestRunSpends tries a task that notes what each attempt spent: the rungs have the money of their
+// attempts, the last entry of the claim has all of it, and the limit of the policy ends the claim.
+func TestRunSpends(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.startUnder(`
+    - id: often
+      when: class == "crash" && code == "panic"
+      ladder:
+        - { strategy: retry, max: 5, backoff: { base_ms: 1, factor: 2, max_ms: 2, jitter_ppm: 0 } }
+        - { strategy: escalate }`)
+	m.workers("one", "two")
+	task, holder := m.given("spends", "--max-retries", "5")
+	run, said := m.scripted(holder, task, `test "$ARL_ATTEMPT" = 2 || "$ARL_PROGRAM" work progress --cost-micro-usd 1000000 --tokens 70; exit 1`)
+	if code := exitOf(run.Run()); code != 7 || !strings.Contains(said.String(), "cost_exhausted") {
+		t.Fatalf("exit code %d: %s", code, said)
+	}
+	all := entriesOf[entry.Attempt](m, entry.KindAttempt, "--agent", string(holder))
+	var got []string
+	for i := range all {
+		for _, r := range all[i].Rungs {
+			got = append(got, fmt.Sprintf("%s %s %d %d", r.Strategy, r.Result, orZero(r.CostMicroUSD), orZero(r.Tokens)))
+		}
+		got = append(got, fmt.Sprintf("%s %d %d", all[i].Status, orZero(all[i].CostMicroUSD), orZero(all[i].Tokens)))
+	}
+	want := []string{"retry failed 0 0", "passed_on 0 0", "retry failed 1000000 70", "escalate decided 0 0", "escalated 2000000 140"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q\n%s", got, want, said)
+	}
+	if h := m.arl("agent", "history", string(holder)); !strings.Contains(h, "$2.00") {
+		t.Errorf("the history:\n%s", h)
+	}
+	m.stop()
+}
+
+func orZero(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // entries are the payloads of entries of a kind that are about a task.

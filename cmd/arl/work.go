@@ -110,8 +110,8 @@ func (a *app) workProgressCommand() *cobra.Command {
 	p := worker.Progress{Status: "in_progress"}
 	cmd := &cobra.Command{
 		Use:     "progress",
-		Short:   "Note the progress of the work, for the snapshot of a failure",
-		Example: "  arl work progress --turns 7 --messages 31 --cost-micro-usd 12000",
+		Short:   "Note the progress of an attempt, for its entry and the snapshot of a failure",
+		Example: "  arl work progress --turns 7 --messages 31 --cost-micro-usd 12000 --tokens 5200",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			dir := os.Getenv("ARL_RUN_DIR")
@@ -125,7 +125,8 @@ func (a *app) workProgressCommand() *cobra.Command {
 	flags.Int64Var(&p.Turns, "turns", 0, "turns taken")
 	flags.Int64Var(&p.MaxTurns, "max-turns", 0, "turns allowed")
 	flags.Int64Var(&p.Messages, "messages", 0, "number of messages in the context")
-	flags.Int64Var(&p.CostMicroUSD, "cost-micro-usd", 0, "money spent")
+	flags.Int64Var(&p.CostMicroUSD, "cost-micro-usd", 0, "money that this attempt spent")
+	flags.Int64Var(&p.Tokens, "tokens", 0, "tokens that this attempt read and wrote")
 	flags.StringVar(&p.Status, "status", p.Status, "one word")
 	return cmd
 }
