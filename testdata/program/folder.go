@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,7 +32,9 @@ func (f Folder) Command(args ...string) *exec.Cmd {
 	f.t.Helper()
 	cmd := exec.CommandContext(f.t.Context(), Arl(f.t), args...)
 	cmd.Dir = f.dir
-	cmd.Env = append(os.Environ(), "ARL_HOME="+f.Path("home"))
+	// arl refuses variables that it does not know, and budget.Seed reads this one.
+	seedless := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ARL_SEED=") })
+	cmd.Env = append(seedless, "ARL_HOME="+f.Path("home"))
 	return cmd
 }
 

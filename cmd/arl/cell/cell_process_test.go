@@ -346,7 +346,27 @@ func TestOneThreeOne(t *testing.T) {
 	m.arl("log", "fsck", "--data", "a")
 }
 
-// TestStart starts three nodes with one command, ends them, and starts them again with their log.
+// tries runs each line that arl cluster start prints to be tried, as they stand there.
+func (m *machine) tries(text string) {
+	m.t.Helper()
+	var script []string
+	for line := range strings.Lines(text) {
+		if command, ok := strings.CutPrefix(line, "  "); ok {
+			script = append(script, strings.Replace(command, "curl -i", "curl -sSi", 1))
+		}
+	}
+	cmd := m.Command()
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-exc", strings.Join(script, "")}
+	out, err := cmd.CombinedOutput()
+	for _, want := range []string{"leads", "agent  operator", "HTTP/1.1 "} {
+		if err != nil || !strings.Contains(string(out), want) {
+			m.t.Errorf("what to try of %s: %v: want %s in %s", text, err, want, out)
+		}
+	}
+}
+
+// TestStart starts three nodes with one command, tries what it prints, ends the nodes, and starts
+// them again with their log.
 func TestStart(t *testing.T) {
 	m := newMachine(t)
 	for round := range 2 {
@@ -372,6 +392,9 @@ func TestStart(t *testing.T) {
 		}
 		a := &node{m: m, data: "laptop/n1", said: said}
 		a.voters(3)
+		if round == 0 {
+			m.tries(text.String())
+		}
 		must(t, cmd.Process.Signal(os.Interrupt))
 		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 0 {
 			t.Fatalf("round %d: %v: %s", round, err, said)

@@ -228,10 +228,10 @@ func (l *laptop) says(urls []string) string {
 From another terminal:
 
   export ARL_HOME=%[2]s
-  %[1]s cluster status --data %[3]s                 who leads
+  %[1]s cluster status --data %[3]s  # who leads
   %[1]s key generate --out agent.key
   %[1]s agent enrol --principal my-agent --key agent.key --domain my-team --url %[4]s
-  %[1]s cluster lead %[5]s --data %[3]s              another node leads
+  %[1]s cluster lead %[5]s --data %[3]s  # another node leads
   curl -i %[4]s/readyz
 
 Kill a node: the others go on. Ctrl-C ends all of them; the same command starts them again.
