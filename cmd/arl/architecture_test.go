@@ -127,6 +127,7 @@ ledger/agreement ← ledger/cluster/site
 ledger/cluster ← ledger/cluster/peer ← cmd/arl/cell ← cmd/arl
 ledger/cluster/scale
 ledger/cluster/site ← ledger/cluster/peer
+ledger/cluster/site ← cmd/arl/node
 cmd/arl/node ← cmd/arl/cell
 cmd/arl/terminal ← cmd/arl/cell
 verify ← ledger/export ← ledger

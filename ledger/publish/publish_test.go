@@ -113,6 +113,33 @@ func TestTargetAheadOfTheLog(t *testing.T) {
 	}
 }
 
+// TestLaggingNodePublishes: a node of a cluster is behind what another one has published. It
+// publishes nothing while it does not know whether entries are lost, and goes on when it has them.
+func TestLaggingNodePublishes(t *testing.T) {
+	for name, at := range places {
+		p, l := at(t), (&log{name: "a"}).grow(300)
+		p.once(l)
+		behind := (&log{name: "a"}).grow(299)
+		cutOff := errors.New("no majority answers")
+		for what, c := range map[string]struct {
+			reach func(context.Context) error
+			want  error
+		}{
+			"it does not know":    {func(context.Context) error { return cutOff }, cutOff},
+			"nobody has them":     {func(context.Context) error { return nil }, ledger.ErrRolledBack},
+			"it has them by then": {func(context.Context) error { behind.grow(300); return nil }, nil},
+		} {
+			behind = (&log{name: "a"}).grow(299)
+			node, err := publish.New(&publish.Config{Target: p.target(), Source: behind, Open: openHead, Reach: c.reach,
+				Size: func() uint64 { return uint64(len(behind.leaves)) }})
+			must(t, err)
+			if _, err := node.Once(t.Context()); !errors.Is(err, c.want) || publish.Conflicts(err) != errors.Is(c.want, ledger.ErrRolledBack) {
+				t.Errorf("%s, %s: %v", name, what, err)
+			}
+		}
+	}
+}
+
 // fork returns a log that is log a up to a size, and then goes on by itself.
 func fork(same, size int) *log {
 	l := (&log{name: "a"}).grow(same)

@@ -27,6 +27,10 @@ type Config struct {
 	// Size is the number of entries of the log, of which Published may cover fewer. Nil: as many as
 	// Published covers.
 	Size func() uint64
+	// Reach returns nil when the log has what was registered anywhere when the call began. Only
+	// then does a larger published head say that entries are lost. Nil: no other node registers
+	// entries. Else Size is required.
+	Reach func(ctx context.Context) error
 	// Keep is how long partial tiles stay after a published head has the full one. 0: 1 h.
 	Keep time.Duration
 	// Now is the time. Nil: [time.Now].
@@ -212,6 +216,12 @@ func (p *Publisher) begin(ctx context.Context) (*run, error) {
 	}
 	size := r.newer.Size
 	if r.Size != nil {
+		size = max(size, r.Size())
+	}
+	if r.older.Size > size && r.Reach != nil { // another node may have published it
+		if err := r.Reach(ctx); err != nil {
+			return nil, fmt.Errorf("publish: a head of size %d is published, and this node has %d entries: %w", r.older.Size, size, err)
+		}
 		size = max(size, r.Size())
 	}
 	if r.older.Size > size {

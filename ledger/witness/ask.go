@@ -114,6 +114,11 @@ func (r *Rounds) round(ctx context.Context, w party, rd *round, old uint64) (uin
 			return rd.head.Size, r.add(rd, w, answer, time.Since(began))
 		}
 		size, moved := errors.AsType[*SizeError](err)
+		if moved {
+			if err := r.reach(size.Size); err != nil {
+				return old, err
+			}
+		}
 		switch {
 		case moved && size.Size > r.cfg.Source.Newest().Size, !moved && isStatus(err, http.StatusUnprocessableEntity):
 			return 0, r.judge(ctx, w, err)
@@ -127,6 +132,15 @@ func (r *Rounds) round(ctx context.Context, w party, rd *round, old uint64) (uin
 		}
 		old = size.Size
 	}
+}
+
+// reach returns nil if the log has a size, or if nobody has it: a node of a cluster may be behind
+// the node that the witness heard of.
+func (r *Rounds) reach(size uint64) error {
+	if r.cfg.Reach == nil || size <= r.cfg.Source.Newest().Size {
+		return nil
+	}
+	return r.cfg.Reach()
 }
 
 // overtaken notes that a witness has cosigned a newer head than that of a round.
@@ -237,6 +251,9 @@ func (r *Rounds) word(w party, refusal error) error {
 // compare compares a head that the log's key has signed with the log; nil: the log has
 // it.
 func (r *Rounds) compare(witness string, seen verify.SignedHead) (*ConflictError, error) {
+	if err := r.reach(seen.Size); err != nil {
+		return nil, err
+	}
 	newest := r.cfg.Source.Newest()
 	conflict := &ConflictError{Witness: witness, Head: seen, Size: newest.Size}
 	if seen.Size > newest.Size {

@@ -107,6 +107,9 @@ func (r *Rounds) Push(signed string) (counted int, err error) {
 			return 0, conflict
 		}
 		if err != nil {
+			if head.Size > r.cfg.Source.Newest().Size {
+				return 0, ErrNoRound // this node has not reached it
+			}
 			return 0, err
 		}
 	}
@@ -201,7 +204,7 @@ func (r *Rounds) Try(ctx context.Context, policy string) error {
 		return err
 	}
 	trial, err := NewRounds(RoundsConfig{Source: r.cfg.Source, Root: r.cfg.Root, Terms: func() Terms { return Terms{Policy: policy} },
-		URLs: r.cfg.URLs, HTTP: r.cfg.HTTP, Logger: r.cfg.Logger})
+		Reach: r.cfg.Reach, URLs: r.cfg.URLs, HTTP: r.cfg.HTTP, Logger: r.cfg.Logger})
 	if err != nil {
 		return err
 	}

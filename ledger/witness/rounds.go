@@ -65,11 +65,14 @@ type RoundsConfig struct {
 	// size. Proofs by the index need no further entries under such a head (WIT-2). Nil: the log
 	// has no index.
 	Aligned func(above uint64) (head verify.SignedHead, ok bool)
-	URLs    map[string]string // submission prefixes by the names of witnesses in the policy; they go before those in the policy
-	Every   time.Duration     // shortest time between two rounds that nobody waits for
-	Path    string            // of the file that keeps the witnessed head; empty: it is not kept
-	HTTP    *http.Client      // nil: one that follows no redirect
-	Logger  *slog.Logger      // nil: nobody reads it
+	// Reach returns nil when the log has what was registered anywhere when the call began. Only
+	// then does a larger head say that entries are lost. Nil: no other node registers entries.
+	Reach  func() error
+	URLs   map[string]string // submission prefixes by the names of witnesses in the policy; they go before those in the policy
+	Every  time.Duration     // shortest time between two rounds that nobody waits for
+	Path   string            // of the file that keeps the witnessed head; empty: it is not kept
+	HTTP   *http.Client      // nil: one that follows no redirect
+	Logger *slog.Logger      // nil: nobody reads it
 }
 
 // Rounds collects cosignatures. A round has one head, and asks every witness for a

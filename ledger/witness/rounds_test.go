@@ -345,3 +345,35 @@ func TestAWitnessIsAhead(t *testing.T) {
 		t.Errorf("after %s", took)
 	}
 }
+
+// TestANodeThatLagsIsNoFork: a witness has heard of more entries than a node of a cluster has. The
+// node takes that for a loss only when it has what the others registered, and asks again else.
+func TestANodeThatLagsIsNoFork(t *testing.T) {
+	for name, test := range map[string]struct {
+		reach func(s *source) error
+		lost  bool
+	}{
+		"it is cut off":       {reach: func(*source) error { return errors.New("no majority answers") }},
+		"it has them by then": {reach: func(s *source) error { s.add("c", "d", "e", "f", "g", "h", "i", "j", "k"); return nil }},
+		"nobody has them":     {reach: func(*source) error { return nil }, lost: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSource(t, "a", "b")
+			w, url := s.serveAhead(t)
+			once := sync.OnceValue(func() error { return test.reach(s) })
+			rounds, err := witness.NewRounds(witness.RoundsConfig{Source: s, Root: s.root, Terms: terms(policyOf(1, named{"w", w.Keys()[0], url})), Reach: once})
+			must(t, err)
+			_, err = rounds.Boot(t.Context())
+			if _, lost := errors.AsType[*witness.ConflictError](err); lost != test.lost {
+				t.Errorf("at the start: %v", err)
+			}
+		})
+	}
+	s := newSource(t, "a", "b")
+	longer := newSource(t, "a", "b", "c")
+	rounds, err := witness.NewRounds(witness.RoundsConfig{Source: s, Root: s.root, Terms: terms(""), Reach: func() error { return errors.New("no majority answers") }})
+	must(t, err)
+	if _, err := rounds.Push(longer.request(0).Note); !errors.Is(err, witness.ErrNoRound) {
+		t.Errorf("a head that the node has not reached is pushed: %v", err)
+	}
+}

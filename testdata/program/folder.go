@@ -33,8 +33,8 @@ func (f Folder) Command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(f.t.Context(), Arl(f.t), args...)
 	cmd.Dir = f.dir
 	// arl refuses variables that it does not know, and budget.Seed reads this one.
-	seedless := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ARL_SEED=") })
-	cmd.Env = append(seedless, "ARL_HOME="+f.Path("home"))
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ARL_SEED=") })
+	cmd.Env = append(cmd.Env, "ARL_HOME="+f.Path("home"))
 	return cmd
 }
 

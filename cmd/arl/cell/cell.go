@@ -380,6 +380,7 @@ func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *s
 	if s.router, err = peer.NewRouter(s.node, s.site, s.logger, n.Log.Wait); err != nil {
 		return err
 	}
+	n.Reach = s.router.Reach
 	p := &peers{s.router, s.node, n}
 	config.Peers, config.Cluster = p, p.members
 	config.Metrics.Room(func() bool { return n.Log.Space() != nil }, s.node.Database)

@@ -238,7 +238,7 @@ func (c *crowd) follows(ctx context.Context, over <-chan struct{}, next uint64, 
 func (c *crowd) leader() int {
 	impatient := &http.Client{Timeout: time.Second}
 	defer impatient.CloseIdleConnections()
-	for began := time.Now(); time.Since(began) < time.Minute; {
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(askEvery) {
 		for i, n := range c.nodes {
 			response, err := impatient.Get(n.url + api.PathLeader)
 			if err != nil {
@@ -259,7 +259,7 @@ func (c *crowd) settle() {
 	for _, n := range c.nodes {
 		began := time.Now()
 		for status := 0; status != http.StatusOK; status, _ = n.get(api.PathReady) {
-			if time.Since(began) > time.Minute {
+			if time.Sleep(askEvery); time.Since(began) > time.Minute {
 				c.m.t.Fatalf("%s is not ready within a minute\n%s", n.data, n.said)
 			}
 		}
@@ -267,7 +267,7 @@ func (c *crowd) settle() {
 	for range 2 {
 		last, began := c.acks.Load(), time.Now()
 		for c.acks.Load() == last {
-			if runtime.Gosched(); time.Since(began) > time.Minute {
+			if time.Sleep(askEvery); time.Since(began) > time.Minute {
 				c.m.t.Fatal("nothing is acknowledged within a minute")
 			}
 		}
@@ -323,7 +323,7 @@ func newCrowd(t *testing.T) *crowd {
 	a := m.serve("a", "--listen", host(t), "--peer-listen", m.own, "--etcd-listen", m.own)
 	c := &crowd{m: m, nodes: []*node{a}}
 	for _, data := range []string{"b", "c"} {
-		token := strings.TrimSpace(m.arl("cluster", "token", "--data", a.data))
+		token := m.token(a.data)
 		c.nodes = append(c.nodes, m.serve(data, "--listen", host(t), "--peer-listen", m.own, "--etcd-listen", m.own, "--join", token))
 	}
 	a.voters(3)

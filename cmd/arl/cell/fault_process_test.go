@@ -31,7 +31,7 @@ func TestDivergedNode(t *testing.T) {
 		t.Fatalf("before: %s", text)
 	}
 	receipts := []string{a.submit("refused-by-b")}
-	for began := time.Now(); ; {
+	for began := time.Now(); ; time.Sleep(askEvery) {
 		status, body := b.get("/v1/log")
 		if status == 503 && strings.Contains(body, "has halted") {
 			break

@@ -49,7 +49,7 @@ func (n *node) empty() { must(n.m.t, os.Remove(n.m.Path(n.data+"/db/junk"))) }
 // answers waits until a node answers a path with a status, and a body that contains a text.
 func (n *node) answers(path string, status int, text string) {
 	n.m.t.Helper()
-	for began := time.Now(); ; {
+	for began := time.Now(); ; time.Sleep(askEvery) {
 		got, body := n.get(path)
 		if got == status && strings.Contains(body, text) {
 			return

@@ -86,6 +86,7 @@ func (h *held) wakes(session string) (turnedAway int) {
 		go func() { answers <- h.post(leader, renewal) }()
 	}
 	for h.c.leader() == at { // the one that hangs does not answer
+		time.Sleep(askEvery)
 	}
 	must(t, leader.cmd.Process.Signal(syscall.SIGCONT))
 	for range cap(answers) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"time"
 
@@ -13,36 +12,12 @@ import (
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger"
-	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/cluster"
 	"recoveryledger/ledger/cluster/site"
-	"recoveryledger/merkle"
 )
 
 // aloneTime is how long a node may take to reach itself: it elects itself.
 const aloneTime = 20 * time.Second
-
-// still is the order of a node that stands still: nothing comes from it.
-type still struct{}
-
-var errStill = errors.New("the node stands still")
-
-// Terms implements [agreement.Sequencer].
-func (still) Terms(context.Context) <-chan agreement.Term { return nil }
-
-// Confirm implements [agreement.Sequencer].
-func (still) Confirm(context.Context, agreement.Term) error { return errStill }
-
-// Propose implements [agreement.Sequencer].
-func (still) Propose(context.Context, agreement.Term, uint64, []byte) error { return errStill }
-
-// Batches implements [agreement.Sequencer].
-func (still) Batches(context.Context, uint64) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) { yield(nil, errStill) }
-}
-
-// Kept implements [agreement.Sequencer].
-func (still) Kept(context.Context, uint64, merkle.Head) error { return errStill }
 
 // load reads the site of a data directory.
 func (a *asking) load() (*site.Site, error) {
@@ -56,13 +31,7 @@ func (a *asking) load() (*site.Site, error) {
 // look opens the log of a node that does not run, to read it. The caller closes it.
 func (a *asking) look(ctx context.Context, s *site.Site) (*node.Node, error) {
 	options := a.options()
-	options.Cluster = func(n *node.Node, config *ledger.Config) error {
-		config.Cluster = &ledger.Cluster{
-			Member: agreement.Member{Sequencer: still{}, Secret: s.Secret, Incarnation: s.Incarnation},
-			Revert: func() ledger.Fold { return n.Replica.Revert() },
-		}
-		return nil
-	}
+	options.Cluster = node.StandsStill(s)
 	return node.Open(ctx, options)
 }
 

@@ -47,7 +47,7 @@ func (c *campaign) loses() {
 // whole waits until every node has the same entries while no client asks, and returns the leader
 // and the others. The caller lets the clients go on.
 func (c *campaign) whole() (leader *node, others []*node) {
-	for began := time.Now(); ; {
+	for began := time.Now(); ; time.Sleep(askEvery) {
 		leader = c.nodes[c.leader()]
 		c.still.Lock()
 		sizes := map[uint64]int{} // how many nodes have each

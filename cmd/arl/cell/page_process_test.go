@@ -208,7 +208,7 @@ func (w *walk) majority(a, b, c *place) {
 	b.kill()
 	c.kill()
 	for status, began := 0, time.Now(); status != http.StatusServiceUnavailable; status, _ = a.get("/readyz") {
-		if time.Since(began) > time.Minute { // it answers from what it knew a second ago
+		if time.Sleep(askEvery); time.Since(began) > time.Minute { // it answers from what it knew a second ago
 			w.t.Fatalf("ready without a majority: %d\n%s", status, a.said)
 		}
 	}

@@ -35,7 +35,8 @@ func (m *machine) flood(data string) {
 	must(m.t, err)
 	n.StepAside(true)
 	n.Show(strings.Repeat("x", floodSize))
-	ctx, cancel := context.WithTimeout(m.t.Context(), time.Minute)
+	defer func() { must(m.t, n.Close()) }()
+	ctx, cancel := context.WithTimeout(m.t.Context(), 3*time.Minute)
 	defer cancel()
 	for full := false; !full; {
 		_, _, err := n.Add(ctx, s.Name, cluster.Contact{}) // which tells of this node first
@@ -44,7 +45,6 @@ func (m *machine) flood(data string) {
 			m.t.Fatalf("%s does not fill etcd: %v", data, err)
 		}
 	}
-	must(m.t, n.Close())
 	if len(failed) > 0 {
 		m.t.Fatal(<-failed)
 	}
@@ -54,7 +54,7 @@ func (m *machine) flood(data string) {
 // wanted.
 func (m *machine) compacts(data, wanted string) (said string) {
 	m.t.Helper()
-	for began := time.Now(); ; { // a node that has just begun does not answer yet
+	for began := time.Now(); ; time.Sleep(10 * askEvery) { // a node that has just begun does not answer yet
 		out, _ := m.Command("cluster", "compact", "--data", data).CombinedOutput()
 		if strings.Contains(string(out), wanted) {
 			return string(out)
@@ -96,7 +96,7 @@ func TestFullCluster(t *testing.T) {
 	m.enrols(a.url)
 	nodes := []*node{a}
 	for _, data := range []string{"b", "c"} {
-		token := strings.TrimSpace(m.arl("cluster", "token", "--data", "a"))
+		token := m.token("a")
 		nodes = append(nodes, serve(data, "--peer-listen", m.own, "--etcd-listen", m.own, "--join", token))
 	}
 	a.voters(3)

@@ -66,7 +66,7 @@ func TestRollingUpgrade(t *testing.T) {
 	if said := m.refused(78, "serve", "--data", behind.data, "--cluster", "--listen", strings.TrimPrefix(behind.url, "http://")); !strings.Contains(said, "has format 2, and this program knows formats up to 1") {
 		t.Errorf("the older program: %s", said)
 	}
-	token := strings.TrimSpace(m.arl("cluster", "token", "--data", "a"))
+	token := m.token("a")
 	if said := m.refused(4, "serve", "--data", "d", "--cluster", "--listen", "127.0.0.1:0", "--peer-listen", m.own, "--etcd-listen", m.own, "--join", token); !strings.Contains(said, "has format 2") {
 		t.Errorf("the older program joins: %s", said)
 	}

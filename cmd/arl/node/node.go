@@ -61,6 +61,9 @@ type Node struct {
 	// Term returns the term of this node of a cluster, and 0 while another node orders the log.
 	// Nil: a single ledger.
 	Term func() int64
+	// Reach returns nil when the log has what the other nodes of a cluster had registered when the
+	// call began. Nil: a single ledger.
+	Reach func(ctx context.Context) error
 
 	began atomic.Int64 // the term whose leases have begun
 
@@ -113,6 +116,9 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	config := n.LedgerConfig(o)
 	tell, end := o.rebuilding(ctx, time.Now())
 	config.Rebuild = tell
+	if err := o.standing(); err != nil {
+		return nil, err
+	}
 	if o.Cluster != nil {
 		if err := o.Cluster(n, config); err != nil {
 			return nil, err

@@ -51,7 +51,8 @@ func (p *Publishing) Begin(ctx context.Context, n *Node, root verify.Root, check
 		return nil
 	}
 	open := func(signed []byte) (merkle.Head, error) { return root.Follow(n.Replica.View().Chain).Head(signed) }
-	p.publisher, err = publish.New(&publish.Config{Target: p.target, Source: &published{n, open, checkpoint}, Open: open, Size: n.Log.Size, Logger: n.Logger})
+	p.publisher, err = publish.New(&publish.Config{Target: p.target, Source: &published{n, open, checkpoint}, Open: open, Size: n.Log.Size,
+		Reach: n.Reach, Logger: n.Logger})
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,12 @@ func (n *Node) Rounds(ctx context.Context, w Witnessing) (*witness.Rounds, error
 	root.Cosigner = cosign.NewVerifierForCosignatureV1
 	chain := func() *verify.Chain { return n.Replica.View().Chain }
 	now := func() verify.Root { return root.Follow(chain()) }
+	reach := func() error { return nil }
+	if n.Reach != nil {
+		reach = func() error { return n.Reach(ctx) }
+	}
 	rounds, err := witness.NewRounds(witness.RoundsConfig{
+		Reach:  reach,
 		Source: witnessed{n.Log}, Root: now, Terms: witness.TermsOf(chain, time.Now), URLs: w.URLs, Every: w.Every,
 		Path: filepath.Join(n.Dir, "witnessed"), Logger: n.Logger, Aligned: witnessed{n.Log}.Aligned,
 	})

@@ -49,7 +49,7 @@ func fill(t *testing.T, n *cluster.Node, term agreement.Term) {
 		switch {
 		case err == nil:
 			seq++
-		case errors.Is(err, context.DeadlineExceeded): // it took long: the same batch again
+		case errors.Is(err, context.DeadlineExceeded), strings.Contains(err.Error(), "timed out"): // it took long: the same batch again
 		case strings.Contains(err.Error(), "space exceeded"):
 			return
 		default:

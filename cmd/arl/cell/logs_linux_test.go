@@ -1,5 +1,3 @@
-//go:build unix
-
 package cell_test
 
 import (
@@ -34,7 +32,7 @@ func (m *machine) tenant(name string, port int, hosts ...string) *tenant {
 		if i == 0 {
 			args = append(args, "--origin", l.origin)
 		} else {
-			args = append(args, "--join", strings.TrimSpace(m.arl("cluster", "token", "--data", l.nodes[0].data)))
+			args = append(args, "--join", m.token(l.nodes[0].data))
 		}
 		must(m.t, os.MkdirAll(m.Path(filepath.Dir(data)), 0o700))
 		l.nodes = append(l.nodes, m.serve(data, args...))
