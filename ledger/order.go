@@ -278,10 +278,10 @@ func (l *Log) commit(batch []*submission, chunk *snapshotChunk) {
 	l.answer(batch)
 }
 
-// pend begins a commit of entries that are registered at the instant at.
+// pend begins a commit at an instant. The store keeps a buffer of up to 4 MiB for the next commit.
 func (l *Log) pend(at int64) *pending {
 	o := &l.order
-	return &pending{store: l.db.NewBatch(), at: at, first: o.last.Size, next: o.last.Size, index: o.index[:0], records: o.records[:0], tagged: tags.Postings{}}
+	return &pending{store: l.db.NewBatch(pebble.WithMaxRetainedSizeBytes(4 << 20)), at: at, first: o.last.Size, next: o.last.Size, index: o.index[:0], records: o.records[:0], tagged: tags.Postings{}}
 }
 
 // answer answers submissions under the newest head.
