@@ -352,7 +352,10 @@ func (w *Worker) attempted(e *Ending) (steps, Progress, error) {
 
 // handBack gives the task back at no cost, since the worker was asked to end.
 func (w *Worker) handBack(ctx context.Context, s *entry.Snapshot) error {
-	return errors.Join(w.claim.GiveUp(ctx, s), failed(ReasonInterrupted, "interrupted: the task is handed back"))
+	if err := w.claim.GiveUp(ctx, s); err != nil {
+		return errors.Join(err, failed(ReasonInterrupted, "interrupted: the task is not handed back, and waits for the end of its lease"))
+	}
+	return failed(ReasonInterrupted, "interrupted: the task is handed back")
 }
 
 // decide asks the policy, and the strategies that the policy names. If the decision is to
