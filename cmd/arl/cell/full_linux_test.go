@@ -146,6 +146,8 @@ func TestFullDisks(t *testing.T) {
 	m.check(receipts, nodes...)
 	for _, n := range nodes {
 		n.answers("/readyz", http.StatusOK, "")
+	}
+	for _, n := range nodes {
 		n.stop()
 		m.arl("log", "fsck", "--data", n.data)
 	}
