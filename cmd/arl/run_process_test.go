@@ -4,11 +4,13 @@ package main_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -60,11 +62,22 @@ func (m *machine) head() (head merkle.Head) {
 func (m *machine) command(env []string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	m.t.Helper()
 	binary := program(m.t)
-	cmd := exec.Command(binary, args...)
+	ctx, cancel := context.WithTimeout(m.t.Context(), 3*time.Minute) // nothing waits for what never comes
+	m.t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(append(os.Environ(), "ARL_HOME="+m.home), env...)
 	said := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = said, said
 	return cmd, said
+}
+
+// leaseOf is a lease that is lost soon. The race detector, which has -short, makes a program begin
+// so late that the lease would be over before.
+func leaseOf(ms int) string {
+	if testing.Short() {
+		ms *= 3
+	}
+	return strconv.Itoa(ms)
 }
 
 // supervised is arl run of a recipe, for a worker.
