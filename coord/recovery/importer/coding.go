@@ -159,6 +159,7 @@ func (s *source) openHands(yield func(scenario.Case, error) bool) {
 		if wrong := s.handsEvent(&r, rec, at); wrong != nil {
 			wrong.File, wrong.Record, wrong.Line = s.file, rec.number, rec.line
 			wrong.Detail += "; the run is not imported"
+			s.counts.settle(false)
 			yield(scenario.Case{}, wrong)
 			return
 		}

@@ -26,7 +26,16 @@ type Counts struct {
 	// it, the inputs are in memory until their trace is whole.
 	NoInputs bool
 
-	unit string // what a record is, in the plural; empty: records
+	unit    string // what a record is, in the plural; empty: records
+	settled struct{ taken, bare int }
+}
+
+// settle ends a case. If the case is not given, the records that were taken for it are not taken.
+func (c *Counts) settle(given bool) {
+	if !given {
+		c.Taken, c.Bare = c.settled.taken, c.settled.bare
+	}
+	c.settled.taken, c.settled.bare = c.Taken, c.Bare
 }
 
 // leave counts a record that is left.

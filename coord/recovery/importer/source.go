@@ -207,6 +207,7 @@ func (s *source) deliver(yield func(scenario.Case, error) bool, rec record, c sc
 	if wrong == nil {
 		wrong = s.admit(rec, c)
 	}
+	s.counts.settle(wrong == nil)
 	if wrong == nil {
 		return yield(c, nil)
 	}

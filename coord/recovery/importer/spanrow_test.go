@@ -137,6 +137,7 @@ func TestSpansAreCounted(t *testing.T) {
 		{OpenInference, sdkLine("x 2 ", "n", "OK", ""), "spans taken: 0 of 1; left: 1 that could not be used"},
 		{OpenAIChat, chatSample, "records taken: 2 of 2; without a step, because no tool is called: 1"},
 		{Attempts, attemptsSample, "records taken: 5 of 5"},
+		{Attempts, "{\"case\": \"a\"}\n{\"case\": \"b\"}\n{\"case\": \"a\"}\n", "records taken: 2 of 3; left: 1 that could not be used"}, // an id again
 		{Attempts, "{\"case\": \"a\", \"cost_usd\": -1}\n{\"case\": \"b\"}\n", "records taken: 1 of 2; left: 1 that could not be used"},
 	} {
 		if got := count(c.format, c.text); got != c.want {
