@@ -72,12 +72,13 @@ chaos: export RAPID_CHECKS ?= 5000
 test agents operations race: export GOGC ?= 400
 test agents operations race: export GOMEMLIMIT ?= 2GiB
 
-test: ## every test of Go with its default budget; ends with a summary
+test: ## every test of Go but the drills, with its default budget; ends with a summary
 	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 15m $(TESTFLAGS) \
 		$$(go list ./... ./.ci/testsummary | grep -vxF $(AGENTS:%=-e recoveryledger/%))
 
-agents: ## the agents of api/js and api/python against real ledgers, killed at every point (needs node, python3 with cryptography)
-	@$(TEST) -timeout 15m $(TESTFLAGS) $(AGENTS:%=./%)
+# go test sees no change of what a test starts, so it must not keep the results of these two.
+agents: ## the agents of api/js and api/python against real ledgers, killed here and there (needs node, python3 with cryptography)
+	@$(TEST) -count=1 -timeout 15m $(TESTFLAGS) $(AGENTS:%=./%)
 
 # In these packages one goroutine works, in every test (TestUnracedPackages): the race detector can
 # find nothing, so that make race leaves them to make test.
@@ -159,7 +160,7 @@ $(MCP): testdata/mcp/package.json testdata/mcp/package-lock.json
 operations: ## alerts and runbooks: real ledgers, real faults, a real Prometheus (Debian package prometheus)
 	@for program in promtool prometheus; do command -v $$program >/dev/null || { \
 		echo "skipped: $$program is missing: no alert is fired" >&2; test -z "$$CI"; exit; }; done; \
-	$(TEST) -timeout 10m -run 'TestScripts/drill_|TestAlerts|TestPromtool|TestRunbooks' $(TESTFLAGS) ./cmd/arl
+	$(TEST) -count=1 -timeout 10m -run 'TestScripts/drill_|TestAlerts|TestPromtool|TestRunbooks' $(TESTFLAGS) ./cmd/arl
 
 dashboards: ## the Grafana dashboards of docs/operations are those of their program
 	cd testdata/dashboards && go vet . && go test -count=1 .

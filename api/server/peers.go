@@ -14,13 +14,13 @@ import (
 
 // Peers are the other nodes of a cluster, as the server of one node sees them.
 type Peers interface {
-	// Forward passes a request on to the leader, which is [agreement.ErrLeading] if this one leads.
+	// Forward passes a request on once or answers nothing; [agreement.ErrLeading]: this node leads.
 	Forward(w http.ResponseWriter, r *http.Request) error
 	// Reach returns nil when this node has everything that was registered when the call began.
 	Reach(ctx context.Context) error
 	// Ready returns nil if this node lately had what the others have, and another takes entries.
 	Ready(ctx context.Context) error
-	// Fresh returns nil if this node was the one that orders the log less than a second ago.
+	// Fresh returns nil if this node was the one that orders the log less than half a second ago.
 	Fresh(ctx context.Context) error
 }
 

@@ -360,3 +360,26 @@ echo state > state; "$ARL_PROGRAM" work checkpoint state 2>> words; echo "checkp
 	m.arl("log", "audit")
 	m.stop()
 }
+
+// TestRunDoesNotClaimAHandOver ends a supervisor whose agent has lost its key. The ledger refuses
+// to take the task back, and nobody reads that it did.
+func TestRunDoesNotClaimAHandOver(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.start()
+	m.workers("one", "two")
+	task, holder := m.given("kept", "--lease-ms", "20000")
+	begun := filepath.Join(t.TempDir(), "begun")
+	run, said := m.scripted(holder, task, "touch '"+begun+"'; exec sleep 60")
+	m.must(run.Start())
+	m.until(task, func(*api.Task) bool { _, err := os.Stat(begun); return err == nil })
+	m.arl("agent", "revoke", "--principal", string(holder), "--reason", "it does harm", "--yes")
+	m.must(run.Process.Signal(os.Interrupt))
+	if code := exitOf(run.Wait()); code == 0 {
+		t.Errorf("exit code 0: %s", said)
+	}
+	if text := said.String(); !strings.Contains(text, "unknown-issuer") || !strings.Contains(text, "interrupted: the task is not handed back") {
+		t.Errorf("it says: %s", text)
+	}
+	m.stop()
+}
