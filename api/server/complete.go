@@ -28,9 +28,9 @@ func (s *Server) getComplete(r *request) error {
 	if err != nil {
 		return err
 	}
+	status := s.cfg.Index.Settle(ctx, s.cfg.IndexWait)
 	var head verify.SignedHead
 	if q.Witnessed {
-		status := s.cfg.Index.Status()
 		want := witness.Want{Size: max(q.Size, status.Entry+1)}
 		if q.Size == 0 {
 			want.Most = status.Size + complete.TailMax

@@ -67,7 +67,7 @@ type Config struct {
 	WitnessWait time.Duration
 	// COSE makes the COSE receipt of an entry of Log. Nil: there are none.
 	COSE func(index uint64) ([]byte, error)
-	// IndexWait is how long a bundle waits for an index entry that it needs. 0:
+	// IndexWait is how long a bundle or a history waits for an index entry. 0:
 	// [api.WitnessedDefault].
 	IndexWait time.Duration
 	// ReachWait is how long a request waits for the size of the log that it needs. 0:

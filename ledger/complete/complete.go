@@ -17,6 +17,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -201,6 +202,18 @@ func (x *Index) Wait(ctx context.Context, size uint64) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// Settle waits while the Index takes entries in, which its newest index entry does not cover: until
+// the next index entry, for at most that long. Settle does not wait for an Index that is being
+// built.
+func (x *Index) Settle(ctx context.Context, most time.Duration) Status {
+	if x.status.Load().Entry > 0 {
+		ctx, over := context.WithTimeout(ctx, most)
+		defer over()
+		_ = x.Wait(ctx, 0) // an Index that is not ready says so to whoever asks
+	}
+	return x.Status()
 }
 
 // Admit refuses an index entry that is not the one which the Index has computed and
