@@ -110,6 +110,7 @@ func (a *app) importRuns(ctx context.Context, files []string, o *scenarioOptions
 	read := int64(0)
 	for _, file := range files {
 		counts := &importer.Counts{NoInputs: !w.Inputs}
+		w.Counts = counts
 		err := a.WithInput(file, func(in io.Reader) error {
 			counted := &importer.CountedReader{Reader: in, Count: &read}
 			return w.All(ctx, file, importer.ImportCounted(importer.Format(o.format), file, counted, counts), func() { tell(uint64(read), uint64(max(total, read))) })

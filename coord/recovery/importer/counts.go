@@ -3,12 +3,9 @@ package importer
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
-
-	"recoveryledger/coord/recovery/scenario"
 )
 
 // Counts is what became of the records of a file: every record is taken, or left for a reason.
@@ -26,16 +23,25 @@ type Counts struct {
 	// it, the inputs are in memory until their trace is whole.
 	NoInputs bool
 
-	unit    string // what a record is, in the plural; empty: records
-	settled struct{ taken, bare int }
+	unit            string // what a record is, in the plural; empty: records
+	settled, before sums   // after the last case, and before it
 }
+
+// sums is what the cases so far have taken.
+type sums struct{ taken, bare int }
 
 // settle ends a case. If the case is not given, the records that were taken for it are not taken.
 func (c *Counts) settle(given bool) {
 	if !given {
 		c.Taken, c.Bare = c.settled.taken, c.settled.bare
 	}
-	c.settled.taken, c.settled.bare = c.Taken, c.Bare
+	c.before, c.settled = c.settled, sums{c.Taken, c.Bare}
+}
+
+// Refuse says that the case which was given last is not used: its records are not taken.
+func (c *Counts) Refuse() {
+	c.settled = c.before
+	c.Taken, c.Bare = c.settled.taken, c.settled.bare
 }
 
 // leave counts a record that is left.
@@ -66,19 +72,4 @@ func (c *Counts) String() string {
 		text += fmt.Sprintf("; without a step, because no tool is called: %d", c.Bare)
 	}
 	return text
-}
-
-// Tokens counts the tokens of [ImportTokens] by the cases that they are in.
-func (c *Counts) Tokens(cases iter.Seq2[scenario.Case, error]) iter.Seq2[scenario.Case, error] {
-	c.unit = "tokens"
-	return func(yield func(scenario.Case, error) bool) {
-		for one, err := range cases {
-			if err == nil {
-				c.Records, c.Taken = c.Records+len(one.Steps), c.Taken+len(one.Steps)
-			}
-			if !yield(one, err) {
-				return
-			}
-		}
-	}
 }

@@ -74,11 +74,12 @@ type workflow struct {
 	byID   map[string]*token
 }
 
-// ImportTokens reads a file of execution context tokens as [Import] does. With keys, it checks the
-// signature of each token. Without keys it checks none.
-func ImportTokens(name string, r io.Reader, keys *TokenKeys) iter.Seq2[scenario.Case, error] {
+// ImportTokens reads a file of execution context tokens as [ImportCounted] does. With keys, it
+// checks the signature of each token. Without keys it checks none.
+func ImportTokens(name string, r io.Reader, keys *TokenKeys, counts *Counts) iter.Seq2[scenario.Case, error] {
 	return func(yield func(scenario.Case, error) bool) {
 		s := newSource(name, r)
+		s.counts, counts.unit = counts, "tokens"
 		e := ectReader{source: s, keys: keys, byName: map[string]*workflow{}, ids: map[string]int{}}
 		if e.read(yield) {
 			e.give(yield)
@@ -112,6 +113,7 @@ func (e *ectReader) read(yield func(scenario.Case, error) bool) bool {
 			continue
 		}
 		rec.number++
+		e.source.counts.Records++
 		if rec.number > tokensMax {
 			refuse(rec, &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is one of more than %d tokens", tokensMax), Remedy: "split the file by workflows"})
 			return false
@@ -124,6 +126,7 @@ func (e *ectReader) read(yield func(scenario.Case, error) bool) bool {
 	switch err := lines.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
 		rec.number++
+		e.source.counts.Records++
 		refuse(rec, &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is larger than %d bytes", tokenMax), Remedy: "write one token a line"})
 		return false
 	case err != nil:
@@ -230,6 +233,7 @@ func (e *ectReader) give(yield func(scenario.Case, error) bool) {
 		steps, wrong := w.steps(e.ids)
 		if wrong == nil {
 			c.Steps, c.Agent = steps, steps[0].Agent
+			e.source.counts.Taken += len(steps)
 		}
 		if !e.source.deliver(yield, w.rec, c, wrong) {
 			return

@@ -91,7 +91,7 @@ func keySet(t *testing.T, names ...string) *TokenKeys {
 // TestECTSignatures: with keys, a token counts only if one of them signed it.
 func TestECTSignatures(t *testing.T) {
 	read := func(text string, keys *TokenKeys) (steps int, wrong []string) {
-		for c, err := range ImportTokens("file", strings.NewReader(text), keys) {
+		for c, err := range ImportTokens("file", strings.NewReader(text), keys, new(Counts)) {
 			if err != nil {
 				wrong = append(wrong, checkError(t, err).Error())
 			}

@@ -122,7 +122,7 @@ func ImportCounted(format Format, name string, r io.Reader, counts *Counts) iter
 	case ToolBench:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return toolbenchCase(name, rec) })
 	case ECT:
-		return counts.Tokens(ImportTokens(name, r, nil))
+		return ImportTokens(name, r, nil, counts)
 	case Galaxy:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return galaxyCase(name, rec) })
 	}

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -138,10 +139,37 @@ func TestSpansAreCounted(t *testing.T) {
 		{OpenAIChat, chatSample, "records taken: 2 of 2; without a step, because no tool is called: 1"},
 		{Attempts, attemptsSample, "records taken: 5 of 5"},
 		{Attempts, "{\"case\": \"a\"}\n{\"case\": \"b\"}\n{\"case\": \"a\"}\n", "records taken: 2 of 3; left: 1 that could not be used"}, // an id again
+		{ECT, ectSample(), "tokens taken: 4 of 4"},
+		{ECT, ectSample() + "x\n" + ectToken("a", "exec+jwt", `{"iss":"a","jti":"x","wid":"w","exec_act":"x","pred":["0"]}`), "tokens taken: 4 of 6; left: 2 that could not be used"},
 		{Attempts, "{\"case\": \"a\", \"cost_usd\": -1}\n{\"case\": \"b\"}\n", "records taken: 1 of 2; left: 1 that could not be used"},
 	} {
 		if got := count(c.format, c.text); got != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.format, got, c.want)
+		}
+	}
+}
+
+// A case whose id came from an earlier file is refused by the writer: its records are not taken,
+// and its calls are none of those that the beginning of a tools file counts.
+func TestRefusedByWriter(t *testing.T) {
+	for format, c := range map[Format]struct{ first, more, want string }{
+		ECT:      {ectSample(), ectToken("a", "exec+jwt", `{"iss":"a","jti":"1","wid":"w","exec_act":"x"}`), "tokens taken: 1 of 5; left: 4 that could not be used"},
+		OTLP:     {otlpSample(), "", "spans taken: 0 of 10; left: 1 agents at work, which hold calls, 4 requests, which are parts of calls, 5 that could not be used"},
+		Attempts: {attemptsSample, `{"case": "new"}`, "records taken: 1 of 6; left: 5 that could not be used"},
+	} {
+		w := Writer{Out: io.Discard, Refused: func(error) {}}
+		var used []Use
+		for _, text := range []string{c.first, c.first + c.more} {
+			used, w.Counts = w.Used(), new(Counts)
+			if err := w.All(t.Context(), "file", ImportCounted(format, "file", strings.NewReader(text), w.Counts), func() {}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := w.Counts.String(); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", format, got, c.want)
+		}
+		if diff := cmp.Diff(used, w.Used()); format == OTLP && diff != "" {
+			t.Error(diff)
 		}
 	}
 }

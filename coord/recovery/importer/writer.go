@@ -21,6 +21,9 @@ type Writer struct {
 	// Refused is called with the error of each record that cannot be used; the record is counted.
 	// Nil: the first such record ends All.
 	Refused func(error)
+	// Counts is of the file at hand, and told of each case that is refused here. Nil: nothing is
+	// counted.
+	Counts *Counts
 
 	seen             map[[16]byte]bool // hashes of the ids so far
 	written, refused int
@@ -36,7 +39,9 @@ func (w *Writer) All(ctx context.Context, file string, cases iter.Seq2[scenario.
 	for c, err := range cases {
 		number++
 		if err == nil {
-			err = w.write(file, number, c)
+			if err = w.write(file, number, c); err != nil && w.Counts != nil {
+				w.Counts.Refuse()
+			}
 		}
 		var wrong *scenario.Error
 		switch {
@@ -62,7 +67,6 @@ func (w *Writer) write(file string, number int, c scenario.Case) error {
 		wrong.File, wrong.Record = file, number
 		return wrong
 	}
-	w.count(&c)
 	line, err := scenario.Encode(MergeRetries(c))
 	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
 		wrong.File, wrong.Record = file, number
@@ -79,6 +83,7 @@ func (w *Writer) write(file string, number int, c scenario.Case) error {
 		w.seen = map[[16]byte]bool{}
 	}
 	w.seen[[16]byte(id[:16])] = true
+	w.count(&c)
 	if _, err := w.Out.Write(append(line, '\n')); err != nil {
 		return err
 	}

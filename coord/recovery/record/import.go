@@ -57,7 +57,7 @@ type Import struct {
 	Receipts bool
 	// Skipped is told of a record that cannot be read.
 	Skipped func(error)
-	// Counted is told what became of the records of a file that was read to its end.
+	// Counted is told what became of the records of a file, as far as the file was read.
 	Counted func(file string, counts *importer.Counts)
 	// Progress is told how many bytes of all files were read.
 	Progress func(read int64)
@@ -89,7 +89,7 @@ type importedAgent struct {
 func (im *Import) Done() (ImportReport, []verify.Receipt) { return im.report, im.kept }
 
 // File registers the runs of a file. The last of them may wait for Flush.
-func (im *Import) File(ctx context.Context, path string, format importer.Format) error {
+func (im *Import) File(ctx context.Context, path string, format importer.Format) (err error) {
 	// The last parts of the name give the ids of workflows (and, where a file is
 	// one run, of its case): absolute, it is the same whatever directory the
 	// command runs in. The ids of entries begin with the content's digest.
@@ -111,6 +111,11 @@ func (im *Import) File(ctx context.Context, path string, format importer.Format)
 	}
 	stream := &importer.EntryBuilder{Origin: im.Origin, File: string(entry.DigestFrom(digest.Sum(nil))), Instance: im.Instance}
 	counts := &importer.Counts{NoInputs: true}
+	defer func() {
+		if err == nil || counts.Records > 0 {
+			im.Counted(path, counts)
+		}
+	}()
 	for found, err := range im.cases(format, filepath.ToSlash(name), f, counts) {
 		var unreadable *scenario.Error
 		switch {
@@ -121,17 +126,18 @@ func (im *Import) File(ctx context.Context, path string, format importer.Format)
 			return err
 		default:
 			if wrong := im.Shape.Apply(&found); wrong != nil {
+				counts.Refuse()
 				wrong.File = name
 				return wrong
 			}
 			if err := im.add(ctx, stream, found); err != nil {
+				counts.Refuse()
 				return err
 			}
 		}
 		im.Progress(im.read)
 	}
 	im.report.Files++
-	im.Counted(path, counts)
 	return nil
 }
 
@@ -139,7 +145,7 @@ func (im *Import) File(ctx context.Context, path string, format importer.Format)
 func (im *Import) cases(format importer.Format, name string, file io.Reader, counts *importer.Counts) iter.Seq2[scenario.Case, error] {
 	counted := &importer.CountedReader{Reader: file, Count: &im.read}
 	if format == importer.ECT {
-		return counts.Tokens(importer.ImportTokens(name, counted, im.TokenKeys))
+		return importer.ImportTokens(name, counted, im.TokenKeys, counts)
 	}
 	return importer.ImportCounted(format, name, counted, counts)
 }
