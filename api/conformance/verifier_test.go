@@ -109,15 +109,20 @@ func TestBadTargets(t *testing.T) {
 		t.Run(behavior, func(t *testing.T) {
 			program, err := os.Executable()
 			must(t, err)
-			v := &conformance.Verifier{Argv: []string{"/usr/bin/env", "VERIFIER=" + behavior, program}, Vectors: few, Limit: 20 * time.Second, Stderr: io.Discard}
+			limits := []time.Duration{20 * time.Second}
 			if behavior == "hangs" {
-				v.Limit = 300 * time.Millisecond
+				limits = []time.Duration{300 * time.Millisecond, 10 * time.Second} // on a busy machine a program starts slowly
 			}
-			r, err := v.Run(t.Context())
-			must(t, err)
-			if r.Failed == 0 || r.Passed == 0 || !strings.Contains(r.Text(), want) {
-				t.Errorf("%s\nwant %q", r.Text(), want)
+			var r *conformance.Report
+			for _, limit := range limits {
+				v := &conformance.Verifier{Argv: []string{"/usr/bin/env", "VERIFIER=" + behavior, program}, Vectors: few, Limit: limit, Stderr: io.Discard}
+				r, err = v.Run(t.Context())
+				must(t, err)
+				if r.Failed > 0 && r.Passed > 0 && strings.Contains(r.Text(), want) {
+					return
+				}
 			}
+			t.Errorf("%s\nwant %q", r.Text(), want)
 		})
 	}
 	if r := run(t, few, "/nowhere/verifier"); r.Passed != 0 || !strings.Contains(r.Text(), "does not start") || !strings.Contains(r.Text(), "not asked") {

@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"golang.org/x/net/html"
 	"pgregory.net/rapid"
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // TestWindow leafs through the windows of an agent: each of its members stands in one of them, with
@@ -151,32 +151,42 @@ func TestLargePlan(t *testing.T) {
 	}
 }
 
-// TestLargePlanInTime holds the best of some attempts to the goals: 10 ms for 500 members, 0.5 s
-// for 100,000. The small budget is for the race detector, which makes all slower.
+// TestLargePlanInTime holds the best of some attempts to a ratio, since other processes use the
+// machine, too. The JSON of a plan of 500 members takes 0.4 ms on a quiet machine: the limits stand
+// for 10 ms and 0.5 s there.
 func TestLargePlanInTime(t *testing.T) {
 	k, err := New(&Config{Source: unread{}, Origin: "ledger.example/test"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	peer := chained(500, 12, 7)
 	for _, size := range largePlans {
-		goal := 10 * time.Millisecond
+		most := 25.0
 		if size.members > 500 {
-			goal = 500 * time.Millisecond
+			most = 1250
 		}
-		goal *= time.Duration(budget.Budget{Short: 10, Usual: 1}.Now())
 		plan := chained(size.members, size.agents, 7)
 		for _, asked := range []part{{}, {agent: plan.Members[0].Agent}} {
-			best := time.Hour
-			for i := 0; i < 30 && best > goal; i++ { // others use the machine, too
-				began := time.Now()
-				writtenPlan(k, plan, asked)
-				best = min(best, time.Since(began))
+			page, encoded := time.Hour, time.Hour
+			for i := 0; i == 0 || i < 30 && page.Seconds() > most*encoded.Seconds(); i++ {
+				page = min(page, timed(func() { writtenPlan(k, plan, asked) }))
+				encoded = min(encoded, timed(func() { _, err = json.Marshal(peer) }))
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
-			if best > goal {
-				t.Errorf("%d members of %d agents, %+v: %v, want at most %v", size.members, size.agents, asked, best, goal)
+			if page.Seconds() > most*encoded.Seconds() {
+				t.Errorf("%d members of %d agents, %+v: %v, want at most %v times %v", size.members, size.agents, asked, page, most, encoded)
 			}
 		}
 	}
+}
+
+// timed returns how long a function takes.
+func timed(f func()) time.Duration {
+	began := time.Now()
+	f()
+	return time.Since(began)
 }
 
 // BenchmarkPlan lays out and writes the page of a plan: of a picture at its limit, of large plans,

@@ -89,10 +89,10 @@ func TestServerStream(t *testing.T) {
 	}
 	opened := f.gets.Load()
 	f.web.CloseClientConnections()
-	f.heard()
-	if f.gets.Load() == opened {
-		t.Error("the stream was not opened again")
+	for f.gets.Load() == opened { // a change of before may come late
+		f.heard()
 	}
+	f.heard()
 	if text, exec, failed := f.life.call("mail", nil); text != "sent" || failed || len(f.entries(exec, entry.Confirmed)) != 2 {
 		t.Errorf("%q", text)
 	}
