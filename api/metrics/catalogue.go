@@ -199,9 +199,14 @@ func ofRecovery() []Metric {
 			{Name: "code", Bound: "the codes of the class in the taxonomy, or other"}}, Meaning: "Failures by class and code."},
 		Metric{Name: "arl_recovery_steps_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), Other)...),
 			label("result", "the results of a step, or other", append(texts(results), Other)...)}, Meaning: "Steps of recovery in the attempts that were recorded."},
-		Metric{Name: "arl_recovery_cases_total", Type: Counter, Labels: []Label{label("status", "how a case ends", "auto_recovered", "escalated", "no_failure")}, Meaning: "Cases of the attempts that were recorded."},
+		Metric{Name: "arl_recovery_decisions_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), Other)...),
+			{Name: "policy", Bound: "the digests of the 8 newest rules that decided, in force or of a rollout; or other"}, label("arm", "the arms of a rollout, or none", arms()...)},
+			Meaning: "Decisions of rules about failures in the attempts that were recorded. Nothing was done about those of the arm shadow, which no other metric counts."},
+		Metric{Name: "arl_recovery_cases_total", Type: Counter, Labels: []Label{label("status", "how a case ends", entry.StatusRecovered, entry.StatusEscalated, entry.StatusPassedOn, entry.StatusNoFailure),
+			label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Cases of the attempts that were recorded."},
 		Metric{Name: "arl_cost_micro_usd_total", Type: Counter, Unit: "micro-USD", Labels: []Label{label("source", "who states the cost", "task", "attempt")},
-			Meaning: "Cost that failed claims of tasks, and steps of recovery, state."})
+			Meaning: "Cost that failed claims of tasks, and steps of recovery, state."},
+		Metric{Name: "arl_tokens_total", Type: Counter, Labels: []Label{label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Tokens that steps of recovery state."})
 }
 
 func ofTasks() []Metric {

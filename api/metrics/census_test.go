@@ -1,14 +1,19 @@
+//go:build unix
+
 package metrics
 
 import (
 	"crypto/ed25519"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
@@ -19,7 +24,6 @@ import (
 const (
 	manyIncidents = 100_000
 	manyAgents    = 1_000
-	origin        = "ledger.example/many"
 )
 
 // crowd returns the replica of a log with very many open incidents, and the instant of its end.
@@ -66,29 +70,55 @@ func crowd(tb testing.TB) (*coordinator.Replica, int64) {
 	return c, now
 }
 
-// TestCensusOfManyIncidents reads the metrics of a log with 10^5 incidents: in less than 20 ms, and
-// less than 1 MiB.
+// TestCensusOfManyIncidents reads the metrics of a log with 10^5 incidents over HTTP. A read takes
+// less than 20 ms of the processor, the client's share and the collection of garbage among them,
+// and less than 1 MiB. Processor time, since others use the machine, too.
 func TestCensusOfManyIncidents(t *testing.T) {
 	c, now := crowd(t)
 	m := New()
 	m.add("state", func(emit emit) { readState(c, now, emit) })
-	best, size := time.Hour, 0
-	for i := 0; i < 50 && best >= 20*time.Millisecond*raceFactor; i++ { // others use the machine, too
-		answer := httptest.NewRecorder()
-		began := time.Now()
-		m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		best, size = min(best, time.Since(began)), answer.Body.Len()
+	server := httptest.NewServer(m.Handler())
+	defer server.Close()
+	read := func() (size int) {
+		response, err := http.Get(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		content, err := io.ReadAll(response.Body)
+		if err != nil || response.StatusCode != http.StatusOK {
+			t.Fatalf("%d, %v", response.StatusCode, err)
+		}
+		return len(content)
 	}
-	t.Logf("%v, %d bytes", best, size)
+	read()
+	runtime.GC() // what the crowd left
+	const reads = 20
+	began, size := processorTime(t), 0
+	for range reads {
+		size = read()
+	}
+	each := (processorTime(t) - began) / reads
+	t.Logf("%v of the processor, %d bytes", each, size)
 	if size >= 1<<20 {
 		t.Errorf("%d bytes", size)
 	}
-	if best >= 20*time.Millisecond*raceFactor {
-		t.Errorf("%v", best)
+	if each >= 20*time.Millisecond*raceFactor {
+		t.Errorf("%v of the processor", each)
 	}
 	var census coord.Census
 	c.Read(func(s *coord.State) { census = s.Census(now) })
 	if census.States[entry.IncidentReported] != manyIncidents || census.NotFenced != manyIncidents {
 		t.Errorf("%+v", census)
 	}
+}
+
+// processorTime returns the time that this process has used.
+func processorTime(t *testing.T) time.Duration {
+	t.Helper()
+	var used unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -13,6 +13,8 @@ type follower struct {
 	metrics *Metrics
 	rules   *coord.Rules // of the policy in force
 
+	policies policies
+
 	// authorizedAt holds the instants of the authorizes of open incidents, in Unix milliseconds.
 	authorizedAt map[uint64]int64
 }
@@ -99,27 +101,31 @@ func (f *follower) moved(t *entry.Task) {
 	}
 }
 
-// attempted counts the cases of an attempt entry. What a candidate decided in a shadow was not
-// done.
+// attempted counts the decisions and the cases of an attempt entry. What a candidate decided in a
+// shadow was not done.
 func (f *follower) attempted(s *coord.State, a *entry.Attempt) {
+	f.decidedBy(s, a)
 	if a.Arm == entry.ArmShadow {
 		return
 	}
 	limits := f.rules.Of(s).Thresholds()
 	for c := range a.Cases() {
-		f.attemptedCase(&limits, c)
+		f.attemptedCase(&limits, armOf(a), c)
 	}
 }
 
-func (f *follower) attemptedCase(limits *recovery.Thresholds, a *entry.AttemptCase) {
+func (f *follower) attemptedCase(limits *recovery.Thresholds, arm string, a *entry.AttemptCase) {
 	m, forbidden := f.metrics, false
-	m.counter("arl_recovery_cases_total", a.Status).Inc()
+	m.counter("arl_recovery_cases_total", a.Status, arm).Inc()
 	for i := range a.Rungs {
 		rung := &a.Rungs[i]
 		f.failed("attempt", rung.Class, rung.Code)
 		m.counter("arl_recovery_steps_total", within(strategies, rung.Strategy), within(texts(results), rung.Result)).Inc()
 		if rung.CostMicroUSD != nil {
 			m.counter("arl_cost_micro_usd_total", "attempt").Add(float64(*rung.CostMicroUSD))
+		}
+		if rung.Tokens != nil {
+			m.counter("arl_tokens_total", arm).Add(float64(*rung.Tokens))
 		}
 		forbidden = forbidden || limits.Never(rung.Class, rung.Code)
 	}

@@ -1,31 +1,89 @@
 package metrics
 
 import (
-	"net/http"
-	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
-// TestShadowIsNotCounted: the metrics count what an arm did about a case, and not what the
-// candidate of a shadow decided beside.
-func TestShadowIsNotCounted(t *testing.T) {
+// origin is the origin of the logs of the tests.
+const origin = "ledger.example/many"
+
+// attempts are metrics with a state that attempts are counted under.
+func attempts() (*Metrics, *coord.State) {
 	m, state := New(), coord.NewState(origin)
 	genesis := coord.Genesis(origin)
 	state.Apply(&entry.Entry{Kind: genesis.Kind(), Header: entry.HeaderOf(genesis), Body: genesis}, 0, 0)
-	for _, arm := range []entry.Arm{entry.ArmShadow, entry.ArmControl} {
-		m.follower.take(state, &entry.Registered{Entry: &entry.Entry{Body: &entry.Attempt{Arm: arm, AttemptCase: entry.AttemptCase{
-			Case: "one", Status: entry.StatusEscalated, Rungs: []entry.Rung{{Class: "transient", Code: "timeout", Strategy: "escalate", Result: "ok", CostMicroUSD: new(int64(7))}}}}}})
+	return m, state
+}
+
+// TestShadowIsNotCounted: the metrics count what an arm did about a case. What the candidate of a
+// shadow decided beside is among the decisions alone.
+func TestShadowIsNotCounted(t *testing.T) {
+	m, state := attempts()
+	inForce := recovery.Default().Hash()
+	for _, arm := range []entry.Arm{entry.ArmShadow, entry.ArmControl, ""} {
+		m.follower.take(state, &entry.Registered{Entry: &entry.Entry{Body: &entry.Attempt{Arm: arm, Policy: inForce, AttemptCase: entry.AttemptCase{Case: "one", Status: entry.StatusEscalated,
+			Rungs: []entry.Rung{{Class: "transient", Code: "timeout", Strategy: "escalate", Result: "ok", CostMicroUSD: new(int64(7)), Tokens: new(int64(5))}}}}}})
 	}
-	answer := httptest.NewRecorder()
-	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for _, want := range []string{`arl_recovery_cases_total{status="escalated"} 1`, `arl_recovery_steps_total{result="ok",strategy="escalate"} 1`,
-		`arl_failures_total{class="transient",code="timeout",source="attempt"} 1`, `arl_cost_micro_usd_total{source="attempt"} 7`} {
-		if !strings.Contains(answer.Body.String(), want+"\n") {
-			t.Errorf("no %s", want)
+	text := shown(t, m.Handler())
+	for _, want := range []string{`arl_recovery_cases_total{arm="control",status="escalated"} 1`, `arl_recovery_cases_total{arm="shadow",status="escalated"} 0`,
+		`arl_recovery_steps_total{result="ok",strategy="escalate"} 2`, `arl_failures_total{class="transient",code="timeout",source="attempt"} 2`,
+		`arl_cost_micro_usd_total{source="attempt"} 14`, `arl_tokens_total{arm="control"} 5`, `arl_tokens_total{arm="none"} 5`, `arl_tokens_total{arm="shadow"} 0`,
+		`arl_recovery_decisions_total{arm="shadow",policy="` + string(inForce) + `",strategy="escalate"} 1`,
+		`arl_recovery_decisions_total{arm="none",policy="` + string(inForce) + `",strategy="escalate"} 1`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in %s", want, text)
 		}
+	}
+}
+
+// TestPoliciesAreBounded: digests that an agent made up are other, and the newest eight digests of
+// the log have series.
+func TestPoliciesAreBounded(t *testing.T) {
+	m, state := attempts()
+	decides := func(digest entry.Digest) {
+		m.follower.take(state, &entry.Registered{Entry: &entry.Entry{Body: &entry.Attempt{Policy: digest, AttemptCase: entry.AttemptCase{
+			Case: "one", Status: entry.StatusEscalated, Rungs: []entry.Rung{{Class: "tool", Code: "error", Strategy: "escalate", Result: "ok"}}}}}})
+	}
+	const madeUp = 100
+	for i := range madeUp {
+		decides(entry.DigestOf([]byte{byte(i)}))
+	}
+	decides("")
+	decides(recovery.Default().Hash())
+	var newest []entry.Digest
+	for i := range policiesMax + 2 {
+		digest := entry.DigestOf([]byte{'r', byte(i)})
+		terms := &entry.RolloutTerms{CandidateDigest: digest, BaselineDigest: recovery.Default().Hash(), Gates: entry.RolloutGates()}
+		state.Rollouts().Apply(&entry.Rollout{Op: entry.RolloutStart, Start: terms, Stage: entry.StageShadow}, uint64(i), 0)
+		if i%2 == 0 {
+			decides(digest)
+		}
+		state.Rollouts().Apply(&entry.Rollout{Op: entry.RolloutAbort}, uint64(i), 0)
+		decides(digest) // what was under way ends under its own rules
+		newest = append(newest, digest)
+	}
+	var series []string
+	for line := range strings.Lines(shown(t, m.Handler())) {
+		if strings.HasPrefix(line, "arl_recovery_decisions_total{") {
+			series = append(series, strings.TrimSpace(line))
+		}
+	}
+	if len(series) != policiesMax+1 {
+		t.Errorf("%d series: %q", len(series), series)
+	}
+	for i, digest := range newest[2:] {
+		if want := `arl_recovery_decisions_total{arm="none",policy="` + string(digest) + `",strategy="escalate"} ` + strconv.Itoa(2-i%2); !slices.Contains(series, want) {
+			t.Errorf("no %s in %q", want, series)
+		}
+	}
+	if want := `arl_recovery_decisions_total{arm="none",policy="other",strategy="escalate"} ` + strconv.Itoa(madeUp+1); !slices.Contains(series, want) {
+		t.Errorf("no %s in %q", want, series)
 	}
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -13,6 +14,17 @@ var results = []recovery.Result{recovery.ResultOK, recovery.ResultFailed, recove
 
 // strategies are the strategies of the recovery engine.
 var strategies = texts(recovery.Strategies())
+
+// noArm is the arm of an attempt that belongs to no rollout.
+const noArm = "none"
+
+// arms returns the arms of attempts.
+func arms() []string {
+	return append(texts([]entry.Arm{entry.ArmControl, entry.ArmCanary, entry.ArmShadow}), noArm)
+}
+
+// armOf returns the arm of an attempt.
+func armOf(a *entry.Attempt) string { return cmp.Or(string(a.Arm), noArm) }
 
 // operations are the operations on a task.
 var operations = []string{entry.TaskCreate, entry.TaskReassign, entry.TaskRelease, entry.TaskCancel, entry.TaskAssign, entry.TaskFail,
