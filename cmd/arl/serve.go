@@ -27,7 +27,6 @@ import (
 	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/witness"
-	"recoveryledger/verify"
 )
 
 // serveOptions are the flags of arl serve.
@@ -190,7 +189,10 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 		return err
 	}
 	defer func() { err = errors.Join(err, config.Evidence.Close()) }()
-	p := &trust.Profile{URL: e.url, TLSCA: e.certificate}
+	p, begins := &trust.Profile{URL: e.url, TLSCA: e.certificate}, n.Log.Head().Size == 0
+	if !begins && o.policy != "" {
+		n.Logger.Warn("--policy is not read: it is for a new ledger, and this one has a policy", slog.String("remedy", "arl policy apply "+o.policy))
+	}
 	if err := n.Introduce(ctx, p, func() (*entry.Policy, error) { return e.policy, e.policyErr }); err != nil {
 		return err
 	}
@@ -215,7 +217,8 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	if err := cmp.Or(o.notifying.Begin(n, config.Metrics), o.publishing.Begin(ctx, n, p.Root, s.Checkpoint)); err != nil {
 		return err
 	}
-	if err := a.printStarted(n, e, p.Root); err != nil {
+	if err := a.printStarted(&node.Started{URL: e.url, Origin: n.Origin, VerifierKeys: p.Root.LedgerKeys, Genesis: p.Root.Genesis.String(), Data: n.Dir,
+		Begins: begins, Certificate: e.certificate, AsksClients: e.asksClients}); err != nil {
 		return err
 	}
 	served = true
@@ -289,45 +292,15 @@ func connections() int {
 	return min(openFiles()/2, server.DefaultConnections)
 }
 
-// started is what arl serve prints when the ledger takes entries.
-type started struct {
-	URL          string   `json:"url"`
-	Origin       string   `json:"origin"`
-	VerifierKeys []string `json:"verifier_keys"`
-	Genesis      string   `json:"genesis"`
-	Data         string   `json:"data"`
-}
-
-func (a *app) printStarted(n *node.Node, e *serveSetup, root verify.Root) error {
-	s := started{URL: e.url, Origin: n.Origin, VerifierKeys: root.LedgerKeys, Genesis: root.Genesis.String(), Data: n.Dir}
-	if a.JSON() {
-		line, err := json.Marshal(s)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(a.Out, "%s\n", line)
+func (a *app) printStarted(s *node.Started) error {
+	if !a.JSON() {
+		_, err := fmt.Fprint(a.Out, s.Text(os.Args[0]))
 		return err
 	}
-	shown := ""
-	if e.asksClients {
-		shown = " --tls-cert CLIENT.pem --tls-key CLIENT.key"
+	line, err := json.Marshal(s)
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(a.Out, `URL           %[2]s
-origin        %[3]s
-verifier key  %[4]s
-genesis       %[5]s
-
-Submit a first entry from another terminal:
-
-  %[1]s key generate --out agent.key
-  %[1]s agent enrol --principal my-agent --key agent.key --domain my-team%[6]s
-  %[1]s entry submit --kind execution --principal my-agent --key agent.key --payload - --out receipt.json%[6]s <<'JSON'
-  {"wid": "first-workflow", "exec": "step-1", "parents": [], "effect": "none", "progress": "confirmed"}
-JSON
-  %[1]s verify receipt.json
-`, os.Args[0], s.URL, s.Origin, s.VerifierKeys[0], s.Genesis, shown)
-	if err == nil && e.tls != nil {
-		_, err = fmt.Fprintf(a.Out, "\nThe profile here trusts %s; elsewhere pass --tls-ca with the CA of that certificate.\n", e.certificate)
-	}
+	_, err = fmt.Fprintf(a.Out, "%s\n", line)
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
@@ -29,11 +30,35 @@ func (n *Node) coordinator() *coordinator.Coordinator {
 			n.Logger.Warn(what, slog.Uint64("incident", of.Incident),
 				slog.String("workflow", string(of.Wid)), slog.String("remedy", fmt.Sprintf("arl escalation acknowledge %d", of.Incident)))
 		},
-		Refused: func(body entry.Body, refusal *entry.Refusal) {
-			n.Logger.Warn("the coordinator's entry was refused", slog.String("kind", string(body.Kind())),
-				slog.String("problem", string(refusal.Problem)), slog.String("field", refusal.Field), slog.String("detail", refusal.Detail))
-		},
+		Refused: (&refusals{logger: n.Logger, told: map[refused]time.Time{}}).tell,
 	}
+}
+
+// refusedEvery is how often the same refusal of the coordinator's entries is logged. A full disk
+// refuses the same entry every second, for hours.
+const refusedEvery = 10 * time.Minute
+
+// refused is what makes two refusals the same.
+type refused struct {
+	kind    entry.Kind
+	problem entry.Problem
+	field   string
+}
+
+// refusals logs why the coordinator's entries are refused. The coordinator's goroutine owns it.
+type refusals struct {
+	logger *slog.Logger
+	told   map[refused]time.Time
+}
+
+func (r *refusals) tell(body entry.Body, refusal *entry.Refusal) {
+	same, now := refused{body.Kind(), refusal.Problem, refusal.Field}, time.Now()
+	if at, known := r.told[same]; known && now.Sub(at) < refusedEvery {
+		return
+	}
+	r.told[same] = now
+	r.logger.Warn("the coordinator's entry was refused", slog.String("kind", string(same.kind)),
+		slog.String("problem", string(same.problem)), slog.String("field", same.field), slog.String("detail", refusal.Detail))
 }
 
 // WarnOfPolicy warns if no ledger can obey the policy in force. Such a policy came into force
