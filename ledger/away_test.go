@@ -21,6 +21,7 @@ type awayKey struct {
 	away  atomic.Bool
 	asked atomic.Int64
 	delay atomic.Int64 // nanoseconds
+	gate  sync.Mutex   // who holds it holds up signatures
 }
 
 func (k *awayKey) Sign(msg []byte) ([]byte, error) {
@@ -29,6 +30,8 @@ func (k *awayKey) Sign(msg []byte) ([]byte, error) {
 		return nil, errors.New("the KMS does not answer")
 	}
 	time.Sleep(time.Duration(k.delay.Load())) // as a slow key does
+	k.gate.Lock()
+	k.gate.Unlock() //nolint:staticcheck // it waits for whoever holds it
 	return k.Signer.Sign(msg)
 }
 
@@ -171,5 +174,45 @@ func TestASlowKeyMakesLargeCommits(t *testing.T) {
 	}
 	if n := key.asked.Load(); n > 0 {
 		t.Errorf("%d signatures for reads", n)
+	}
+}
+
+// TestASlowKeyIsWaitedForTwice bounds what a slow key costs a submission: it waits for the
+// signature under way, and for the one that it shares with all who came meanwhile. While the key
+// signs, reads are answered.
+func TestASlowKeyIsWaitedForTwice(t *testing.T) {
+	cfg, key := withAwayKey(t, vfs.NewMem())
+	r := start(t, "log", cfg)
+	_, err := r.Submit(t.Context(), newEntry(t))
+	must(t, err)
+	key.asked.Store(0)
+	key.gate.Lock()
+	const submitters = 64
+	var all sync.WaitGroup
+	submit := func() {
+		all.Go(func() {
+			if answer, err := r.Submit(t.Context(), newEntry(t)); err != nil || answer.Refused != nil {
+				t.Errorf("%+v, %v", answer, err)
+			}
+		})
+	}
+	for submit(); key.asked.Load() == 0; {
+		must(t, t.Context().Err())
+	}
+	for range submitters {
+		submit()
+	}
+	for r.Waiting() < submitters {
+		must(t, t.Context().Err())
+	}
+	if head := r.Head(); head.Size != 1 {
+		t.Errorf("size %d before the key has signed", head.Size)
+	}
+	_, err = r.Inclusion(0, 1)
+	must(t, err)
+	key.gate.Unlock()
+	all.Wait()
+	if n := key.asked.Load(); n != 2 || r.Head().Size != submitters+2 {
+		t.Errorf("%d signatures for %d entries, want 2", n, r.Head().Size)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func Examine(m *access.Machine, o *access.Where) func(ctx context.Context, tell func(words.Finding)) {
 	return func(ctx context.Context, tell func(words.Finding)) {
 		// The verdict counts what the findings say.
-		_, _ = doctor.Examine(ctx, m, o, func(f words.Finding) error {
+		_, _ = doctor.Examine(ctx, m, o, nil, func(f words.Finding) error {
 			tell(f)
 			return nil
 		})

@@ -26,9 +26,10 @@ import (
 	"recoveryledger/verify"
 )
 
-// Examine makes every check that is possible, and passes each finding to tell. verdict is an error
-// if a check fails. err is the first error that tell returned.
-func Examine(ctx context.Context, machine *access.Machine, o *access.Where, tell func(words.Finding) error) (verdict, err error) {
+// Examine makes every check that is possible, and passes each finding to tell. It tries the keys of
+// the profile, of the data directory, and others: files or URIs. verdict is an error if a check
+// fails. err is the first error that tell returned.
+func Examine(ctx context.Context, machine *access.Machine, o *access.Where, others []string, tell func(words.Finding) error) (verdict, err error) {
 	d := &diagnosis{machine: machine, tell: tell}
 	d.checkHome()
 	d.checkSpace("home", d.home)
@@ -41,6 +42,9 @@ func Examine(ctx context.Context, machine *access.Machine, o *access.Where, tell
 		for _, key := range p.Keys {
 			d.checkKey(key)
 		}
+	}
+	for _, path := range others {
+		d.checkKey(trust.NamedKey{Path: path})
 	}
 	if d.node != nil {
 		d.checkLedgerKeys()
@@ -230,12 +234,16 @@ func (d *diagnosis) checkProfile(o *access.Where) *trust.Profile {
 
 func (d *diagnosis) checkKey(key trust.NamedKey) {
 	name := "key of " + string(key.Principal)
+	if key.Principal == "" {
+		name = "key"
+	}
 	signer, err := keys.Load(key.Path, nil)
 	switch {
 	case errors.Is(err, keys.ErrPassphrase):
 		d.say(name, words.FindingOK, key.Path+", with a passphrase", "")
 	case err != nil:
-		d.fail(name, err, "restore the file from a backup, or enrol a new key; run chmod 600 if other users can read the file")
+		d.fail(name, err, cmp.Or(exit.Remedy(err), "restore the file from a backup, or enrol a new key; run chmod 600 if other users can read the file"))
+	case !d.signs(name, signer):
 	default:
 		d.checkCounts(name, key, signer.Public().KeyID())
 	}
@@ -247,7 +255,13 @@ func (d *diagnosis) checkCounts(name string, key trust.NamedKey, keyID string) {
 		owner, counts := d.chain.Owner(keyID)
 		remedy := fmt.Sprintf("move the file away, make another key with arl key generate --out %s, and enrol it with arl agent enrol", key.Path)
 		switch {
-		case owner != key.Principal:
+		case key.Principal == "" && counts:
+			d.say(name, words.FindingOK, fmt.Sprintf("%s, %s, signs for %s", key.Path, keyID, owner), "")
+			return
+		case owner == "":
+			d.say(name, words.FindingWarn, fmt.Sprintf("%s, %s, is not enrolled", key.Path, keyID), remedy)
+			return
+		case key.Principal != "" && owner != key.Principal:
 			d.say(name, words.FindingWarn, fmt.Sprintf("%s, %s, is not enrolled for %s", key.Path, keyID, key.Principal), remedy)
 			return
 		case !counts:

@@ -35,7 +35,7 @@ func TestExamine(t *testing.T) {
 	states := func() map[string]string {
 		t.Helper()
 		found := map[string]string{}
-		verdict, err := doctor.Examine(t.Context(), machine, &access.Where{Data: data}, func(f words.Finding) error {
+		verdict, err := doctor.Examine(t.Context(), machine, &access.Where{Data: data}, nil, func(f words.Finding) error {
 			if found[f.Check] = f.State; f.State != "ok" && f.Remedy == "" {
 				t.Errorf("%s: %s, and no remedy", f.Check, f.Detail)
 			}
