@@ -41,12 +41,22 @@ func TestChaosBackupDrill(t *testing.T) {
 		all, unanswered = append(all, acks...), append(unanswered, open...)
 		m.start()
 	}
+	m.must(os.RemoveAll(dir + ".cut"))
+	for begun := 0; begun == 0; { // one is killed for certain, when it has begun to write
+		if m.killedWith(dir+".cut", "backup", dir+".cut", "--data", m.data) {
+			begun++
+		}
+		m.must(os.RemoveAll(dir + ".cut"))
+	}
 	m.arl(args...)
 	m.kill()
 
 	kills := 0
 	restores := []string{"restore", dir, "--data", m.data}
 	m.must(os.Rename(m.data, m.data+".lost"))
+	for !m.killedWith(m.data+".restoring", restores...) { // it was faster
+		m.must(os.RemoveAll(m.data))
+	}
 	for m.killed(rng, time.Second, restores...) {
 		kills++
 		if _, err := os.Stat(m.data); err == nil {
@@ -97,6 +107,32 @@ func (m *machine) loadWith(wanted int, beside func()) (acks []acknowledged, unan
 	close(done)
 	group.Wait()
 	return acks, unanswered
+}
+
+// killedWith runs a command, kills it once a file is there, and reports whether the command had not
+// ended by itself.
+func (m *machine) killedWith(path string, args ...string) bool {
+	m.t.Helper()
+	cmd, said := m.command(nil, args...)
+	m.must(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil {
+				m.t.Fatalf("arl %s: %v\n%s", strings.Join(args, " "), err, said)
+			}
+			return false
+		default:
+		}
+		if _, err := os.Stat(path); err == nil {
+			_ = cmd.Process.Kill() // it may have ended by itself
+			err := <-ended
+			exit, ok := errors.AsType[*exec.ExitError](err)
+			return ok && exit.ExitCode() == -1
+		}
+	}
 }
 
 // killed runs a command, kills it within a time, and reports whether it was killed. A command that
