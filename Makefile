@@ -160,7 +160,7 @@ $(MCP): testdata/mcp/package.json testdata/mcp/package-lock.json
 operations: ## alerts and runbooks: real ledgers, real faults, a real Prometheus (Debian package prometheus)
 	@for program in promtool prometheus; do command -v $$program >/dev/null || { \
 		echo "skipped: $$program is missing: no alert is fired" >&2; test -z "$$CI"; exit; }; done; \
-	$(TEST) -count=1 -timeout 10m -run 'TestScripts/drill_|TestAlerts|TestPromtool|TestRunbooks' $(TESTFLAGS) ./cmd/arl
+	$(TEST) -count=1 -timeout 10m -run 'TestScripts/(drill_|watched)|TestAlerts|TestPromtool|TestRunbooks' $(TESTFLAGS) ./cmd/arl
 
 dashboards: ## the Grafana dashboards of docs/operations are those of their program
 	cd testdata/dashboards && go vet . && go test -count=1 .

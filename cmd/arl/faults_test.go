@@ -63,15 +63,26 @@ func scriptIdle(ts *testscript.TestScript, _ bool, args []string) {
 	*held = nil
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	var limit unix.Rlimit
-	ts.Check(unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
-	n = min(n, int(min(limit.Cur, 1<<20))-idleFiles)
+	ts.Check(letOpen(uint64(n) + idleFiles))
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}, Timeout: 10 * time.Second}
 	for range n {
 		c, err := dialer.Dial("tcp", strings.TrimPrefix(ts.Getenv("URL"), "http://"))
 		ts.Check(err)
 		*held = append(*held, c)
 	}
+}
+
+// letOpen lets the process open as many files. Root may raise the hard limit, others the soft one.
+func letOpen(files uint64) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil || limit.Cur >= files {
+		return err
+	}
+	limit = unix.Rlimit{Cur: files, Max: max(limit.Max, files)}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("missing: %d open files: raise the limit (ulimit -n): %w", files, err)
+	}
+	return nil
 }
 
 // sink is an endpoint of notifications.
@@ -100,30 +111,37 @@ func scriptSink(ts *testscript.TestScript, _ bool, args []string) {
 	s.hears.Store(args[0] == "hears")
 }
 
-// canMount reports whether a file system in a file can be mounted here, and made to fail. That
-// needs root, a loop device, and a /sys that can be written to.
+// canMount reports whether a file system in a file can be mounted here, and made to fail. With CI
+// set it has to be.
 func canMount() (bool, error) {
-	if os.Geteuid() != 0 {
-		return false, nil
+	err := tryMount()
+	if err != nil && os.Getenv("CI") != "" {
+		return false, fmt.Errorf("missing: a file system of the test's own: %w", err)
 	}
-	for _, program := range []string{"mkfs.ext4", "fsck.ext4", "mount", "umount", "findmnt"} {
+	return err == nil, nil
+}
+
+// tryMount mounts a file system in a file. That needs root, a loop device, and a /sys that can be
+// written to.
+func tryMount() error {
+	if os.Geteuid() != 0 {
+		return errors.New("only root mounts one")
+	}
+	for _, program := range []string{"mkfs.ext4", "fsck.ext4", "resize2fs", "mount", "umount", "findmnt"} {
 		if _, err := exec.LookPath(program); err != nil {
-			if os.Getenv("CI") != "" {
-				return false, fmt.Errorf("missing: %s: install the packages e2fsprogs and mount", program)
-			}
-			return false, nil
+			return fmt.Errorf("install the packages e2fsprogs and mount: %w", err)
 		}
 	}
 	dir, err := os.MkdirTemp("", "disk-")
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer os.RemoveAll(dir)
 	device, err := mountFile(dir, "4M")
 	if err != nil {
-		return false, nil // without the right to mount
+		return err
 	}
-	return unix.Access(failurePath(device), unix.W_OK) == nil, exec.Command("umount", filepath.Join(dir, "disk")).Run()
+	return errors.Join(unix.Access(failurePath(device), unix.W_OK), exec.Command("umount", filepath.Join(dir, "disk")).Run())
 }
 
 // mountFile mounts a file system in a new file of dir at disk in dir, and returns its device.
@@ -146,15 +164,25 @@ func failurePath(device string) string {
 	return "/sys/fs/ext4/" + filepath.Base(device) + "/trigger_fs_error"
 }
 
-// scriptDisk makes a file system, has it fail, and mends it as an operator does.
+// scriptDisk makes a file system, fills it, has it fail, and mends it as an operator does.
 func scriptDisk(ts *testscript.TestScript, _ bool, args []string) {
-	mount, image := ts.MkAbs("disk"), ts.MkAbs("disk.img")
+	dir := ts.Getenv("WORK")
+	mount, image := filepath.Join(dir, "disk"), filepath.Join(dir, "disk.img")
 	switch args[0] {
 	case "made":
-		device, err := mountFile(ts.MkAbs("."), "128M")
+		device, err := mountFile(dir, "128M")
 		ts.Check(err)
 		ts.Setenv("DEVICE", device)
 		ts.Defer(func() { _ = exec.Command("umount", "--lazy", mount).Run() }) // nothing stays behind the test
+	case "filled":
+		ts.Check(fill(filepath.Join(mount, "junk")))
+	case "grown":
+		ts.Check(exec.Command("umount", mount).Run())
+		for _, command := range [][]string{{"truncate", "--size=+128M", image}, {"fsck.ext4", "-f", "-p", image}, {"resize2fs", image}, {"mount", "-o", "loop", image, mount}} {
+			if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+				ts.Fatalf("%q: %v: %s", command, err, out)
+			}
+		}
 	case "failed":
 		ts.Check(os.WriteFile(failurePath(ts.Getenv("DEVICE")), []byte("1"), 0o600))
 	case "mended":
@@ -165,8 +193,26 @@ func scriptDisk(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		ts.Check(exec.Command("mount", "-o", "loop", image, mount).Run())
 	default:
-		ts.Fatalf("disk made, failed or mended, not %s", args[0])
+		ts.Fatalf("disk made, filled, grown, failed or mended, not %s", args[0])
 	}
+}
+
+// fill writes a file until not a byte more goes onto its disk.
+func fill(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for size := 1 << 20; size > 0; {
+		switch _, err := file.Write(make([]byte, size)); {
+		case errors.Is(err, unix.ENOSPC):
+			size /= 2
+		case err != nil:
+			return err
+		}
+	}
+	return file.Sync()
 }
 
 // exitCode is the exit code of a program that ended with err. What is no end of a program fails the
@@ -183,11 +229,16 @@ func exitCode(ts *testscript.TestScript, err error) int {
 // serve.log.
 func scriptEnded(ts *testscript.TestScript, _ bool, args []string) {
 	s, _ := ts.Value(serverKey{}).(*scriptServer)
+	s.end(ts, "serve.log", args[0])
+}
+
+// end waits until the process ends, keeps its words, and wants its exit code.
+func (s *scriptServer) end(ts *testscript.TestScript, log, code string) {
 	err := s.process.Wait()
 	s.process = nil
-	ts.Check(os.WriteFile(ts.MkAbs("serve.log"), []byte(s.stderr.String()), 0o600))
-	if got := strconv.Itoa(exitCode(ts, err)); got != args[0] {
-		ts.Fatalf("exit code %s, want %s\n%s", got, args[0], s.stderr.String())
+	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), log), []byte(s.stderr.String()), 0o600))
+	if got := strconv.Itoa(exitCode(ts, err)); got != code {
+		ts.Fatalf("exit code %s, want %s\n%s", got, code, s.stderr.String())
 	}
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"os"
@@ -11,7 +12,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -65,7 +68,7 @@ func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
 	for _, s := range scales {
 		rules = regexp.MustCompile("(?m)"+s.from).ReplaceAll(rules, []byte(s.to))
 	}
-	dir := ts.MkAbs("prometheus")
+	dir := filepath.Join(ts.Getenv("WORK"), "prometheus")
 	ts.Check(os.MkdirAll(dir, 0o700))
 	ts.Check(os.WriteFile(filepath.Join(dir, "rules.yaml"), rules, 0o600))
 	ts.Check(os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(prometheusConfig), 0o600))
@@ -92,7 +95,7 @@ func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
 // aim points Prometheus at the ledger that runs now.
 func aim(ts *testscript.TestScript) {
 	target := fmt.Sprintf(`[{"targets": [%q], "labels": {"instance": "ledger"}}]`, strings.TrimPrefix(ts.Getenv("URL"), "http://"))
-	path := filepath.Join(ts.MkAbs("prometheus"), "targets.json")
+	path := filepath.Join(ts.Getenv("WORK"), "prometheus", "targets.json")
 	ts.Check(os.WriteFile(path+".new", []byte(target), 0o600))
 	ts.Check(os.Rename(path+".new", path))
 }
@@ -148,12 +151,46 @@ func evaluated(ts *testscript.TestScript) bool {
 	return true
 }
 
-// hasData reports whether a query has an answer that is not empty.
+// hasData reports whether a query has an answer with a number. Prometheus answers NaN where
+// nothing was counted.
 func hasData(ts *testscript.TestScript, query string) bool {
-	var data struct {
-		Result []any `json:"result"`
+	var data samples
+	return ask(ts, "/api/v1/query?query="+url.QueryEscape(query), &data) && data.number()
+}
+
+// samples are the answer of Prometheus to a query.
+type samples struct {
+	Result []struct {
+		Value [2]any `json:"value"` // the time, and the value as text
+	} `json:"result"`
+}
+
+func (s *samples) number() bool {
+	for _, one := range s.Result {
+		text, _ := one.Value[1].(string)
+		if value, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(value) && !math.IsInf(value, 0) {
+			return true
+		}
 	}
-	return ask(ts, "/api/v1/query?query="+url.QueryEscape(query), &data) && len(data.Result) > 0
+	return false
+}
+
+// TestNaNIsNoData: a panel whose query answers NaN shows nothing.
+func TestNaNIsNoData(t *testing.T) {
+	for answer, want := range map[string]bool{
+		`{"result": []}`: false,
+		`{"result": [{"metric": {}, "value": [1, "NaN"]}]}`:                                              false,
+		`{"result": [{"metric": {}, "value": [1, "+Inf"]}]}`:                                             false,
+		`{"result": [{"metric": {}, "value": [1, "NaN"]}, {"metric": {"a": "b"}, "value": [1, "0.5"]}]}`: true,
+	} {
+		var data samples
+		if err := json.Unmarshal([]byte(answer), &data); err != nil {
+			t.Fatal(err)
+		}
+		if data.number() != want {
+			t.Errorf("%s: %t", answer, !want)
+		}
+	}
 }
 
 // scriptAlert waits until an alert fires, or is over.
@@ -184,7 +221,8 @@ func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// scriptDashboards waits until every query of the dashboards has an answer with data.
+// scriptDashboards waits until every query of the dashboards, and every recording rule, has an
+// answer with data.
 func scriptDashboards(ts *testscript.TestScript, _ bool, _ []string) {
 	files, err := filepath.Glob(filepath.FromSlash("../../docs/operations/dashboards/*.json"))
 	ts.Check(err)
@@ -206,7 +244,12 @@ func scriptDashboards(ts *testscript.TestScript, _ bool, _ []string) {
 			}
 		}
 	}
-	if len(queries) < 40 {
+	rules, err := os.ReadFile(filepath.FromSlash("../../docs/operations/alerts.yaml"))
+	ts.Check(err)
+	for _, match := range regexp.MustCompile(`(?m)^ +- record: (\S+)$`).FindAllStringSubmatch(string(rules), -1) {
+		queries = append(queries, match[1])
+	}
+	if len(queries) < 42 {
 		ts.Fatalf("the dashboards have %d queries", len(queries))
 	}
 	waitFor(time.Minute, func() bool {

@@ -13,7 +13,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"recoveryledger/api/metrics"
-	"recoveryledger/ledger"
 	"recoveryledger/testdata/needs"
 )
 
@@ -93,7 +92,7 @@ func TestAlerts(t *testing.T) {
 }
 
 // TestPromtool has Prometheus itself read the alerts, and try them with their own times and
-// thresholds. Every alert is tried.
+// thresholds. Every alert is tried, and that of the invariants with each of them.
 func TestPromtool(t *testing.T) {
 	promtool := needs.Program(t, "promtool", "prometheus", "the alerts are not tried")
 	tests := filepath.Join(filepath.Dir(alertsPath), "alerts_test.yaml")
@@ -109,6 +108,16 @@ func TestPromtool(t *testing.T) {
 	for _, r := range alertRules(t) {
 		if r.Alert != "" && !regexp.MustCompile(`alertname: `+r.Alert+`\n`).Match(content) {
 			t.Errorf("alerts_test.yaml does not have %s fire", r.Alert)
+		}
+	}
+	for _, m := range metrics.Catalogue() {
+		if m.Name != "arl_invariant_violations_total" {
+			continue
+		}
+		for _, invariant := range m.Labels[0].Values {
+			if !strings.Contains(string(content), "exp_labels: { severity: page, job: arl, instance: l, invariant: "+invariant+" }\n") {
+				t.Errorf("alerts_test.yaml does not have ArlInvariant fire for %s", invariant)
+			}
 		}
 	}
 }
@@ -229,7 +238,7 @@ func TestRunbookIndex(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		made += strings.Join(regexp.MustCompile(`(?m)^std(?:err|out) .*$`).FindAllString(string(script), -1), "\n")
+		made += strings.Join(regexp.MustCompile(`(?m)^(?:stderr|stdout|grep) .*$`).FindAllString(string(script), -1), "\n")
 	}
 	reasons := regexp.MustCompile("(?m)^\\| (?:\\d+|`not-ready`.*|`insufficient-storage`) \\| .*$").FindAllString(index, -1)
 	if len(reasons) < 12 {
@@ -244,58 +253,151 @@ func TestRunbookIndex(t *testing.T) {
 	}
 }
 
-// TestExitReasons wants each reason for which arl serve ends with exit code 10 in the runbook of a
-// ledger that refuses to start, and made by its drill. The reasons are those of package exit.
+// exitReason is a reason for which arl serve ends with exit code 10: what it prints, and the
+// runbook that says so.
+type exitReason struct{ printed, runbook string }
+
+// exitReasons are the reasons, by the names in package exit. A name without a reason is of other
+// commands.
+var exitReasons = map[string]exitReason{
+	"ledger.ErrCorrupt":     {"the stored log is damaged", "ledger-down"},
+	"ledger.ErrRolledBack":  {"the database is older than its anchor", "ledger-down"},
+	"ledger.ErrLost":        {"the log is gone", "ledger-down"},
+	"ledger.ErrAnchor":      {"no usable anchor", "ledger-down"},
+	"agreement.ErrDiverged": {"this node is not like the others", "node-diverged"},
+	"verify.ForkError":      {"the ledger forked", "ledger-down"},
+	"Contradiction":         {"cosigned another history of this log", "fork"},
+	"export.ErrDamaged":     {}, // arl log import
+	"audit.ErrDamaged":      {}, // arl log audit
+	"audit.RootError":       {}, // arl log audit
+	"verify.IndexError":     {}, // readers of a log
+	"bundle.RuleError":      {}, // agents
+}
+
+// exitPlaces are the functions of the commands that give an error exit code 10, or that say more
+// than the error of the ledger.
+var exitPlaces = map[string][]exitReason{
+	"node/witness.go conflicts":       {{"cosigned another history of this log", "fork"}, {"entries are lost", "restored-from-backup"}},
+	"node/publish.go conflict":        {{"is published", "restored-from-backup"}, {"is no tree head of this log", "restored-from-backup"}},
+	"node/founding.go ContinuesKnown": {{"this machine has accepted", "restored-from-backup"}, {"the ledger forked", "ledger-down"}},
+	"trust/profile.go RefuseKnown":    {{"this start would begin a new log", "ledger-down"}},
+	"node/index.go CheckIndex":        nil, // arl log fsck
+	"node/restore.go restoreError":    nil, // arl restore
+	"node/restore.go askWitnesses":    nil, // arl restore
+	"node/servewitness.go tell":       nil, // arl witness
+	"cell/reseed.go judge":            nil, // arl cluster reseed
+	"backups/backups.go save":         nil, // arl backup
+	"backups/backups.go backupError":  nil, // arl backup, arl restore
+	"backups/export.go writeExport":   nil, // arl log export
+	"doctor/doctor.go checkIndex":     nil, // arl doctor
+	"listen/options.go Obey":          nil, // arl agent listen
+}
+
+// TestExitReasons wants each reason for which arl serve ends with exit code 10 in a runbook, and
+// made by its drill. It finds the reasons in the code: the errors that package exit knows, and the
+// functions below cmd/arl that give an error this code.
 func TestExitReasons(t *testing.T) {
-	read := func(path ...string) string {
-		content, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
-		if err != nil {
-			t.Fatal(err)
+	code := readFile(t, "cmd", "arl", "exit", "exit.go")
+	var wanted []exitReason
+	for _, name := range inconsistentErrors(code) {
+		reason, known := exitReasons[name]
+		if !known {
+			t.Errorf("%s has exit code 10, and no runbook", name)
 		}
-		return string(content)
+		wanted = append(wanted, reason)
 	}
-	codes := regexp.MustCompile(`case (errors\.Is\(err, ledger\.ErrCorrupt\).*):\n\t\treturn Inconsistent\n`).FindStringSubmatch(read("cmd", "arl", "exit", "exit.go"))
-	if codes == nil {
-		t.Fatal("package exit has no errors of a ledger with exit code 10")
+	if len(wanted) < len(exitReasons) {
+		t.Errorf("package exit has %d errors with exit code 10, want %d", len(wanted), len(exitReasons))
 	}
-	errs := map[string]error{"ErrCorrupt": ledger.ErrCorrupt, "ErrRolledBack": ledger.ErrRolledBack, "ErrLost": ledger.ErrLost, "ErrAnchor": ledger.ErrAnchor}
-	reasons := []string{"the ledger forked"}
-	for _, name := range regexp.MustCompile(`ledger\.(Err\w+)`).FindAllStringSubmatch(codes[1], -1) {
-		if errs[name[1]] == nil {
-			t.Fatalf("ledger.%s is a reason, too", name[1])
+	for _, place := range inconsistentPlaces(t) {
+		reasons, known := exitPlaces[place]
+		if !known {
+			t.Errorf("%s gives exit code 10: has it a runbook?", place)
 		}
-		reasons = append(reasons, strings.TrimPrefix(errs[name[1]].Error(), "ledger: "))
+		wanted = append(wanted, reasons...)
 	}
-	if len(reasons) < 5 {
-		t.Errorf("reasons %q", reasons)
-	}
-	page, drill := read("docs", "operations", "runbooks", "ledger-down.md"), read("testdata", "scripts", "drill_ledger-down.txtar")
-	for _, reason := range reasons {
-		if !strings.Contains(page, "`"+reason+"`") {
-			t.Errorf("ledger-down.md says nothing about %q", reason)
+	for _, reason := range wanted {
+		if reason.printed == "" {
+			continue
 		}
-		if !regexp.MustCompile(`(?m)^exits 10 arl serve .*\nstderr '.*` + reason).MatchString(drill) {
-			t.Errorf("the drill does not make %q", reason)
+		page := strings.Join(strings.Fields(readFile(t, "docs", "operations", "runbooks", reason.runbook+".md")), " ")
+		if !regexp.MustCompile("`[^`]*" + reason.printed + "[^`]*`").MatchString(page) {
+			t.Errorf("%s.md says nothing about %q", reason.runbook, reason.printed)
+		}
+		drill := readFile(t, "testdata", "scripts", "drill_"+reason.runbook+".txtar")
+		ends := `(?m)^(?:exits 10 arl serve .*\nstderr|(?:ended|unmember \S+) 10\ngrep) '.*` + reason.printed
+		if !regexp.MustCompile(ends).MatchString(drill) {
+			t.Errorf("the drill of %s does not make %q", reason.runbook, reason.printed)
 		}
 	}
 }
 
+// readFile returns the content of a file of the repository.
+func readFile(t *testing.T, path ...string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// inconsistentErrors returns the names of the errors to which package exit gives exit code 10.
+func inconsistentErrors(code string) (names []string) {
+	for _, block := range strings.Split(code, "return Inconsistent\n")[:strings.Count(code, "return Inconsistent\n")] {
+		block = block[max(strings.LastIndex(block, "return "), strings.LastIndex(block, "switch {"), 0):]
+		for _, match := range regexp.MustCompile(`errors\.(?:Is\(err, |AsType\[\*)([\w.]+)`).FindAllStringSubmatch(block, -1) {
+			names = append(names, match[1])
+		}
+	}
+	return names
+}
+
+// inconsistentPlaces returns the functions below cmd/arl that give an error exit code 10, or wrap
+// an error that has it, in the form "node/witness.go conflicts".
+func inconsistentPlaces(t *testing.T) (places []string) {
+	t.Helper()
+	for _, folder := range []string{"node", "cell", "backups", "doctor", "listen", "service", "trust"} {
+		files, err := filepath.Glob(filepath.Join(root, "cmd", "arl", folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			function := ""
+			for line := range strings.Lines(readFile(t, "cmd", "arl", folder, filepath.Base(file))) {
+				if match := regexp.MustCompile(`^func (?:\([^)]*\) )?(\w+)`).FindStringSubmatch(line); match != nil {
+					function = match[1]
+				}
+				place := folder + "/" + filepath.Base(file) + " " + function
+				gives := regexp.MustCompile(`exit\.(Inconsistent|Contradicts\()|"%w.*\b(ledger\.Err(Corrupt|RolledBack|Lost|Anchor)|agreement\.ErrDiverged)|^\s+(ledger\.Err(Corrupt|RolledBack|Lost|Anchor)|agreement\.ErrDiverged),`)
+				if gives.MatchString(line) && !slices.Contains(places, place) {
+					places = append(places, place)
+				}
+			}
+		}
+	}
+	return places
+}
+
 // TestFailureMatrixNamesRunbooks wants a runbook in each row of the failure matrix in which
-// somebody has to act: where the ledger ends with exit code 10 or 74, an alert fires, or people are
-// waited for. An agent's rows are for whoever runs the agent.
+// somebody has to act: where a process ends with exit code 10, 74 or 78, an alert fires, people are
+// waited for, or effects stay. TestRunbooks wants a drill for each runbook.
 func TestFailureMatrixNamesRunbooks(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "docs", "failure-matrix.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	acts := regexp.MustCompile(`exit (code )?(10|74)\b|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL`)
+	acts := regexp.MustCompile(`exit (code )?(10|74|78)\b|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL|counts as started|cannot be undone|others write .unknown.`)
 	link := regexp.MustCompile(`\((operations/runbooks/[a-z-]+\.md|disk-gone\.md)\)`)
 	section, rows := "", 0
 	for line := range strings.Lines(string(content)) {
 		if name, found := strings.CutPrefix(line, "## "); found {
 			section = strings.TrimSpace(name)
 		}
-		if !strings.HasPrefix(line, "| ") || section == "The agent" || !acts.MatchString(line) {
+		if !strings.HasPrefix(line, "| ") || !acts.MatchString(line) {
 			continue
 		}
 		rows++
@@ -308,7 +410,7 @@ func TestFailureMatrixNamesRunbooks(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if rows < 14 {
+	if rows < 20 {
 		t.Errorf("people act in %d rows", rows)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"time"
 
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -79,10 +80,15 @@ func (t tidied) Run() int {
 //	metric SAMPLE VALUE   waits until a sample of the ledger's metrics has a value; !VALUE: another one
 //	prometheus            starts a Prometheus that scrapes the ledger, with the alerts of docs/operations
 //	alert NAME fires      waits until an alert fires; over: until it does not
-//	dashboards            waits until every query of the dashboards of docs/operations has data
-//	disk made             mounts a file system of its own at disk; failed: it takes no writes any more; mended: it does again
+//	dashboards            waits until every query of the dashboards of docs/operations, and every recording rule, has data
+//	disk made             mounts a file system of its own at disk; filled: not a byte more goes onto it; grown: it is larger, and was not in use;
+//	                      failed: it takes no writes any more; mended: it does again
+//	member NAME [flags]   starts a node of a cluster on the directory NAME, until it votes; sets URL
+//	unmember NAME [CODE]  ends it with SIGTERM; with an exit code, waits until it ends by itself with this one; its words are in NAME.log
+//	until TEXT arl …      runs a command until it ends with exit code 0 and prints TEXT
 //	ended CODE            waits until the ledger ends by itself, and wants its exit code; its words are in serve.log
 //	[disk]                whether a file system can be mounted
+//	load KEY AGENT        submits entries of an agent, by several clients at once, until the script ends
 //	idle N                holds N connections to the ledger from another address that do nothing; 0: closes them
 //	sink deaf             starts an endpoint of notifications that never answers, and sets SINK; hears: it answers
 //	[prometheus]          whether promtool and prometheus are installed; with CI set they have to be
@@ -116,7 +122,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GATE", filepath.Join(filepath.Dir(scenario), "recipes", "gate.sh"))
 			env.Values[serverKey{}] = new(scriptServer)
 			env.Values[idleKey{}], env.Values[sinkKey{}] = new([]net.Conn), new(sink)
-			env.Values[witnessesKey{}] = map[string]*scriptServer{}
+			env.Values[witnessesKey{}], env.Values[membersKey{}] = map[string]*scriptServer{}, map[string]*scriptServer{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -124,6 +130,7 @@ func TestScripts(t *testing.T) {
 			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip, "metric": scriptMetric,
 			"prometheus": scriptPrometheus, "alert": scriptAlert, "dashboards": scriptDashboards, "idle": scriptIdle, "sink": scriptSink,
 			"newer": scriptNewer, "disk": scriptDisk, "ended": scriptEnded,
+			"member": scriptMember, "unmember": scriptUnmember, "until": scriptUntil, "load": scriptLoad,
 		},
 		Condition: scriptCondition,
 	})
@@ -143,7 +150,7 @@ type scriptServer struct {
 
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
 	s, _ := ts.Value(serverKey{}).(*scriptServer)
-	var st started
+	var st node.Started
 	s.start(ts, &st, append([]string{"serve", "--data", "data", "--listen", ownAddress(ts), "--output", "json"}, args...))
 	ts.Setenv("URL", st.URL)
 	ts.Setenv("ORIGIN", st.Origin)
@@ -228,7 +235,7 @@ func scriptShutdown(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Check(s.process.Process.Signal(syscall.SIGTERM))
 	err := s.process.Wait()
 	s.process = nil
-	ts.Check(os.WriteFile(ts.MkAbs("serve.log"), []byte(s.stderr.String()), 0o600))
+	ts.Check(os.WriteFile(filepath.Join(ts.Getenv("WORK"), "serve.log"), []byte(s.stderr.String()), 0o600))
 	if err != nil {
 		ts.Fatalf("shutdown: %v\n%s", err, s.stderr.String())
 	}

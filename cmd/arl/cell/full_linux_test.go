@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"recoveryledger/testdata/needs"
 )
 
 // onSmallDisk moves the database of a node that does not run to a file system of 64 MiB in memory.
@@ -20,7 +22,7 @@ func (m *machine) onSmallDisk(data string) {
 	must(m.t, os.Rename(db, was))
 	must(m.t, os.Mkdir(db, 0o700))
 	if err := syscall.Mount("tmpfs", db, "tmpfs", 0, "size=64m"); err != nil {
-		m.t.Skipf("a small file system needs the right to mount one: %v", err)
+		needs.Missing(m.t, "the right to mount", "run the test as root: "+err.Error(), "no small disk is filled")
 	}
 	m.t.Cleanup(func() { must(m.t, syscall.Unmount(db, syscall.MNT_DETACH)) })
 	must(m.t, os.CopyFS(db, os.DirFS(was)))
