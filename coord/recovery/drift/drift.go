@@ -31,9 +31,12 @@ const (
 	// The χ² test of goodness of fit, 1952).
 	expectedMin = 5
 	// costRisePPM is by how much a case may cost more or less, and calibrationPPM by how much the
-	// calibration error may rise. Reports have no spread of costs, so these are no tests.
+	// calibration error may rise. Reports have no spread of costs, so these are no tests. Both
+	// sides need meansMin cases, or attempts with a confidence: the mean of fewer, and more so
+	// their calibration error, differs by as much by chance.
 	costRisePPM    = 250_000
 	calibrationPPM = 100_000
+	meansMin       = 200
 	// commonPPM is the share of all cases, of report and window, from which on a class is common. A
 	// doubling of rarer classes does not show within some hundred cases.
 	commonPPM = 40_000
@@ -84,15 +87,20 @@ func Compare(before, window *engine.Report) Result {
 	f := tested("recovery", [][2]int64{{before.AutoRecovered, window.AutoRecovered}, {before.Escalated, window.Escalated}}, recoveryPPM)
 	f.Was, f.Is = before.RecoveryRatePPM, window.RecoveryRatePPM
 	r.Findings = append(r.Findings, f)
-	if was, is := before.Spent.CostPerCaseMicroUSD, window.Spent.CostPerCaseMicroUSD; was != nil && is != nil {
+	r.means(before, window)
+	r.Drifted = slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Drifted })
+	return r
+}
+
+// means compares what cases cost, and how sure the attempts are.
+func (r *Result) means(before, window *engine.Report) {
+	if was, is := before.Spent.CostPerCaseMicroUSD, window.Spent.CostPerCaseMicroUSD; was != nil && is != nil && min(before.Failing, window.Failing) >= meansMin {
 		off := math.Abs(float64(*is-*was)) * million
 		r.Findings = append(r.Findings, Finding{Test: "cost", Was: *was, Is: *is, Drifted: off > costRisePPM*float64(*was)})
 	}
-	if was, is := before.Calibration, window.Calibration; was != nil && is != nil && min(was.Attempts, is.Attempts) >= CasesMin {
+	if was, is := before.Calibration, window.Calibration; was != nil && is != nil && min(was.Attempts, is.Attempts) >= meansMin {
 		r.Findings = append(r.Findings, Finding{Test: "calibration", Was: was.ErrorPPM, Is: is.ErrorPPM, Drifted: is.ErrorPPM > was.ErrorPPM+calibrationPPM})
 	}
-	r.Drifted = slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Drifted })
-	return r
 }
 
 // classes adds a finding for each class.

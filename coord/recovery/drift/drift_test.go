@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"recoveryledger/coord/recovery/engine"
+	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/testdata/budget"
 )
@@ -89,6 +90,46 @@ func TestFalseAlarmsChaos(t *testing.T) {
 		t.Logf("windows of %d cases: of %d, %d have a drift", cases, rounds, drifted)
 		if 10*drifted*million > 13*AlarmPPM*rounds {
 			t.Errorf("windows of %d cases: of %d, %d have a drift", cases, rounds, drifted)
+		}
+	}
+}
+
+// means draws the mean cost of n cases, whose standard deviation is their mean, and the calibration
+// of n confidences that are right as often as they say.
+func means(r *rand.Rand, n int) *engine.Report {
+	rep := &engine.Report{Cases: engine.Cases{Failing: int64(n)}}
+	sum, spread := 0.0, math.Sqrt(math.Ln2) // of the logarithm
+	var c judge.Calibration
+	for range n {
+		sum += 1000 * math.Exp(spread*r.NormFloat64())
+		confidence := r.Int64N(million + 1)
+		c.Add(confidence, r.Int64N(million) < confidence)
+	}
+	rep.Spent.CostPerCaseMicroUSD = new(int64(sum / float64(n)))
+	rep.Calibration = &engine.Calibration{Attempts: int64(n), ErrorPPM: c.ErrorPPM()}
+	return rep
+}
+
+// TestFalseAlarmsOfMeansChaos compares costs and confidences of windows like the report.
+func TestFalseAlarmsOfMeansChaos(t *testing.T) {
+	rounds := budget.Budget{Short: 100, Usual: 400, Chaos: 10_000}.Now()
+	r := rand.New(rand.NewPCG(11, 13))
+	for _, cases := range []int{meansMin, 500} {
+		alarms := map[string]int{}
+		for range rounds {
+			var got Result
+			got.means(means(r, 2000), means(r, cases))
+			for _, f := range got.Findings {
+				if f.Drifted {
+					alarms[f.Test]++
+				}
+			}
+		}
+		t.Logf("windows of %d cases: false alarms of %d: %v", cases, rounds, alarms)
+		for test, n := range alarms {
+			if 100*n > rounds {
+				t.Errorf("windows of %d cases: %s: %d false alarms of %d", cases, test, n, rounds)
+			}
 		}
 	}
 }
@@ -232,7 +273,7 @@ func TestCompare(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	before.Spent.CostPerCaseMicroUSD, window.Spent.CostPerCaseMicroUSD = new(int64(100)), new(int64(130))
-	before.Calibration, window.Calibration = &engine.Calibration{Attempts: 90, ErrorPPM: 50_000}, &engine.Calibration{Attempts: 90, ErrorPPM: 160_000}
+	before.Calibration, window.Calibration = &engine.Calibration{Attempts: 290, ErrorPPM: 50_000}, &engine.Calibration{Attempts: 290, ErrorPPM: 160_000}
 	var drifted []string
 	for _, f := range Compare(before, window).Findings {
 		if f.Drifted {
@@ -241,6 +282,10 @@ func TestCompare(t *testing.T) {
 	}
 	if !slices.Equal(drifted, []string{"cost", "calibration"}) {
 		t.Errorf("%v", drifted)
+	}
+	window.Calibration.Attempts = meansMin - 1
+	if got := Compare(before, window); slices.ContainsFunc(got.Findings, func(f Finding) bool { return f.Test == "calibration" }) {
+		t.Errorf("a calibration of few attempts: %+v", got)
 	}
 	window.Classes = append(window.Classes, engine.Class{Label: scenario.Label{Class: "state", Code: "corrupt"}, Cases: engine.Cases{Failing: 80}})
 	window.Failing, window.Escalated = window.Failing+80, window.Escalated+80
