@@ -41,7 +41,7 @@ type Recorded struct {
 	Entries uint64 `json:"entries" doc:"new entries"`
 	Asked   uint64 `json:"asked,omitzero" doc:"cases that escalated and that people are asked about now, see GET /v1/escalations"`
 	Enacted uint64 `json:"enacted,omitzero" doc:"cases whose rollback, quarantine or abort is an entry of the log: a failure signal, or the task's cancel"`
-	Unasked uint64 `json:"unasked,omitzero" doc:"cases that escalated beyond the 1000 of a request, about which nobody is asked: their attempts are in the log"`
+	Unasked uint64 `json:"unasked,omitzero" doc:"cases that escalated beyond the 1000 of a request, about all of which one question is asked: their attempts are in the log"`
 	Known   uint64 `json:"known" doc:"entries that the log had: the same cases were recorded before"`
 	Reason  string `json:"reason,omitempty" doc:"why nothing was recorded, or nothing more" enum:"not-wanted,no-engine-key,engine-not-enrolled,quota,refused"`
 	Detail  string `json:"detail,omitempty" doc:"of refused: what the ledger said"`

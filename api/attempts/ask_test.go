@@ -2,6 +2,9 @@ package attempts
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"recoveryledger/api"
@@ -29,9 +32,9 @@ func giveUp(t *testing.T, b *Batch, ids ...string) {
 }
 
 // asking returns a recorder that asks people, for a ledger that refuses what refuse says.
-func asking(t *testing.T, refuse func(*entry.Task) entry.Problem) (r *Recorder, asked map[entry.Ref]bool) {
+func asking(t *testing.T, refuse func(*entry.Task) entry.Problem) (r *Recorder, asked map[entry.Ref]*entry.Task) {
 	t.Helper()
-	asked = map[entry.Ref]bool{}
+	asked = map[entry.Ref]*entry.Task{}
 	r = recorder(t, func(all ...*entry.Entry) (*ledger.Answer, error) {
 		a := &ledger.Answer{}
 		for _, e := range all {
@@ -40,18 +43,19 @@ func asking(t *testing.T, refuse func(*entry.Task) entry.Problem) (r *Recorder, 
 					a.Refused = entry.Refuse(problem, "task", "not taken")
 					break
 				}
-				asked[q.Task] = true
+				asked[q.Task] = q
 			}
 			a.Registered = append(a.Registered, ledger.Registration{})
 		}
 		return a, nil
 	})
-	r.Known = func(task entry.Ref) bool { return asked[task] }
+	r.Known = func(task entry.Ref) bool { return asked[task] != nil }
 	r.Rules = func(entry.Digest) *recovery.Policy { return nil } // nobody knows the advice
 	return r, asked
 }
 
-// TestQuestionsAreBounded: a request asks no more than people can answer, whatever escalates.
+// TestQuestionsAreBounded: a request asks no more than people can answer, whatever escalates. The
+// last question is about all cases beyond.
 func TestQuestionsAreBounded(t *testing.T) {
 	r, asked := asking(t, func(*entry.Task) entry.Problem { return "" })
 	b, many := r.Begin(true, true), make([]string, question.Max+100)
@@ -60,8 +64,13 @@ func TestQuestionsAreBounded(t *testing.T) {
 	}
 	giveUp(t, b, many...)
 	got, err := b.End(t.Context())
-	if err != nil || got.Cases != question.Max+100 || got.Asked != question.Max || len(asked) != question.Max || got.Reason != "" {
+	if err != nil || got.Cases != question.Max+100 || got.Asked != question.Max || got.Unasked != 100 || len(asked) != question.Max+1 || got.Reason != "" {
 		t.Errorf("%+v, %v; %d tasks", got, err, len(asked))
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(asked)), func(q *entry.Task) bool {
+		return q.About.Case == "case-1000" && strings.HasPrefix(q.Reason, "100 cases escalated beyond the 1000")
+	}) {
+		t.Error("no question is about the cases beyond")
 	}
 }
 

@@ -91,7 +91,8 @@ type Batch struct {
 	where    map[joined]int // in open
 	cases    int            // in open, without those of shadows
 	queue    inorder.Queue[[]*entry.Entry]
-	asks     int // questions and enacted cases so far; one commit at a time counts
+	asks     int         // questions and enacted cases so far; one commit at a time counts
+	rest     *entry.Task // question about the first case beyond question.Max
 
 	mu   sync.Mutex
 	said api.Recorded
@@ -283,7 +284,10 @@ func (b *Batch) question(ctx context.Context, a *entry.Attempt, c *entry.Attempt
 	case q == nil || r.Known(q.Task):
 		return nil, nil
 	case b.asks == question.Max:
-		b.count(api.Recorded{Unasked: 1})
+		if b.count(api.Recorded{Unasked: 1}); b.rest == nil {
+			q.Iat = a.Iat
+			b.rest = q
+		}
 		return nil, nil
 	}
 	switch {
@@ -304,15 +308,35 @@ func (b *Batch) question(ctx context.Context, a *entry.Attempt, c *entry.Attempt
 	if lacks != "" {
 		q = question.Of(a, c, r.Rules(a.Policy), lacks)
 	}
-	q.JTI, q.Iat = uuid.NewString(), a.Iat
-	e, err := entry.New(q)
-	if err == nil {
-		err = r.Sign(e)
-	}
+	q.Iat = a.Iat
+	e, err := r.asking(q)
 	if err == nil {
 		b.asks++
 	}
 	return e, err
+}
+
+// asking returns the signed entry of a question.
+func (r *Recorder) asking(q *entry.Task) (*entry.Entry, error) {
+	q.JTI = uuid.NewString()
+	e, err := entry.New(q)
+	if err == nil {
+		err = r.Sign(e)
+	}
+	return e, err
+}
+
+// askRest asks people about the cases beyond question.Max, once.
+func (b *Batch) askRest(ctx context.Context) error {
+	if b.rest == nil || b.refused() {
+		return nil
+	}
+	question.Rest(b.rest, int64(b.said.Unasked))
+	e, err := b.recorder.asking(b.rest)
+	if err == nil {
+		_, _, err = b.register(ctx, []*entry.Entry{e})
+	}
+	return err
 }
 
 // ended reports whether no more cases are recorded.
@@ -355,6 +379,9 @@ func (r *Recorder) seal(a *entry.Attempt, engine entry.Principal) (*entry.Entry,
 // End registers the rest, and returns what is recorded. Call End for each batch that takes cases.
 func (b *Batch) End(ctx context.Context) (api.Recorded, error) {
 	err := errors.Join(b.flush(ctx), b.queue.Wait())
+	if err == nil {
+		err = b.askRest(context.WithoutCancel(ctx))
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.said, err

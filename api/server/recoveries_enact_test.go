@@ -77,7 +77,8 @@ func TestQuarantineBecomesASignal(t *testing.T) {
 	}
 }
 
-// TestQuestionsLeftOut: the answer says about how many cases nobody is asked.
+// TestQuestionsLeftOut: the answer says about how many cases there is one question alone. The list
+// of what waits has every question, page by page.
 func TestQuestionsLeftOut(t *testing.T) {
 	n := start(t, nil)
 	key := newSigner(t)
@@ -91,5 +92,13 @@ func TestQuestionsLeftOut(t *testing.T) {
 	lines := recoveryLines(t, n.recover("/batch", api.MediaNDJSON, batch.String()))
 	if got := lines[len(lines)-1].End.Recorded; got.Asked != question.Max || got.Unasked != more {
 		t.Errorf("%+v", got)
+	}
+	listed := 0
+	for path := "/v1/escalations?limit=300"; path != ""; {
+		page := value[api.Escalations](n, path)
+		listed, path = listed+len(page.Escalations), page.Next
+	}
+	if listed != question.Max+1 {
+		t.Errorf("%d questions are listed", listed)
 	}
 }

@@ -229,6 +229,6 @@ func Asked(enacted, asked, unsaid, unasked int64) (lines []string) {
 	add(enacted, "the decision about %s is an entry of the log: a failure signal, or the cancel of a task")
 	add(asked, "people are asked about %s: arl escalation list")
 	add(unsaid, "of %s of these the engine could not register what it decided; the question says why")
-	add(unasked, "nobody is asked about another %s: read the failures in the report")
+	add(unasked, "one question is about another %s: read the failures in the report")
 	return lines
 }

@@ -21,9 +21,17 @@ import (
 // Workflow is the workflow of the tasks.
 const Workflow entry.WorkflowID = "escalations"
 
-// Max bounds the questions of one run or request. People cannot answer more, and the attempt
-// entries have all cases.
+// Max bounds the questions about single cases of one run or request. People cannot answer more, and
+// the attempt entries have all cases. One question more is about all others (see [Rest]).
 const Max = 1000
+
+// Rest makes the question about the first case beyond [Max] one about all n such cases, so that no
+// case is missing in the list that people look at.
+func Rest(q *entry.Task, n int64) {
+	if n > 1 {
+		q.Reason = cut(fmt.Sprintf("%d cases escalated beyond the %d that are asked about one by one; read their attempts (arl entry list --kind attempt). The first: %s", n, Max, q.Reason))
+	}
+}
 
 // Asks reports whether a case of an attempt entry asks people: it escalated, and something was done
 // about it.

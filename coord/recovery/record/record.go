@@ -58,7 +58,8 @@ type Recorder struct {
 	Roles []entry.Role
 	// Asked counts the questions that are new. Enacted counts the cases whose decision is an entry
 	// of the log, Unsaid those of the questions that ask for such an entry. Unasked counts the
-	// cases beyond [question.Max]. All are as of the last Flush or End.
+	// cases beyond [question.Max], about all of which End asks one question. All are as of the last
+	// Flush or End.
 	Asked, Enacted, Unsaid, Unasked int64
 
 	known   map[string]entry.Digest // for a resumed run: its entries in the log, by id
@@ -68,6 +69,7 @@ type Recorder struct {
 	opened  map[together]int        // where they stand in open
 	waiting int                     // cases in open
 	ended   bool                    // the run is closed
+	rest    *entry.Task             // question about the first case beyond question.Max
 	queue   inorder.Queue[[]*entry.Entry]
 }
 
@@ -230,7 +232,9 @@ func (r *Recorder) question(ctx context.Context, a *entry.Attempt, c *entry.Atte
 	case !r.Ask || q == nil:
 		return nil, nil
 	case r.Asked+r.Enacted == question.Max:
-		r.Unasked++
+		if r.Unasked++; r.rest == nil {
+			r.rest = q
+		}
 		return nil, nil
 	}
 	for _, err := range r.Ledger.Receipts(ctx, entry.ByTask, string(q.Task)) {
@@ -248,6 +252,15 @@ func (r *Recorder) question(ctx context.Context, a *entry.Attempt, c *entry.Atte
 		r.Unsaid++
 		q = question.Of(a, c, r.rules(a.Policy), lacks)
 	}
+	e, err := r.asking(q)
+	if err == nil {
+		r.Asked++
+	}
+	return e, err
+}
+
+// asking returns the signed entry of a question.
+func (r *Recorder) asking(q *entry.Task) (*entry.Entry, error) {
 	wid := q.Wid
 	q.Header = keys.NewHeader(r.Issuer, r.Root.Origin)
 	q.Wid = wid
@@ -255,11 +268,24 @@ func (r *Recorder) question(ctx context.Context, a *entry.Attempt, c *entry.Atte
 	if err == nil {
 		err = r.Sign(e)
 	}
-	if err != nil {
-		return nil, err
+	return e, err
+}
+
+// askRest asks people about the cases beyond question.Max, once.
+func (r *Recorder) askRest(ctx context.Context) error {
+	q := r.rest
+	if r.rest = nil; q == nil {
+		return nil
 	}
-	r.Asked++
-	return e, nil
+	for _, err := range r.Ledger.Receipts(ctx, entry.ByTask, string(q.Task)) {
+		return err // the first receipt says that the question was asked
+	}
+	question.Rest(q, r.Unasked)
+	e, err := r.asking(q)
+	if err != nil {
+		return err
+	}
+	return r.Ledger.Register(ctx, []*entry.Entry{e})
 }
 
 // lookup is a ledger as package enact sees it.
@@ -319,7 +345,7 @@ func (r *Recorder) Flush(ctx context.Context) error {
 // End implements [engine.Recorder].
 func (r *Recorder) End(ctx context.Context, closed *entry.Run) error {
 	closed.Header = r.header(r.idOf("close"))
-	err := errors.Join(r.Flush(ctx), r.whole(ctx, closed))
+	err := errors.Join(r.Flush(ctx), r.askRest(ctx), r.whole(ctx, closed))
 	r.ended = err == nil
 	return err
 }
