@@ -25,8 +25,8 @@ var (
 	// ErrOvertaken says that an offered batch does not stand at its number, and never will; or
 	// that a term is not the newest one.
 	ErrOvertaken = errors.New("agreement: overtaken by another node")
-	// ErrTrimmed says that batches are not kept any more.
-	ErrTrimmed = errors.New("agreement: the order does not keep these batches any more")
+	// ErrTrimmed says that batches are not kept any more. A node that lacks them joins anew.
+	ErrTrimmed = errors.New("agreement: the order does not keep these batches any more, and this node lacks them: remove this node at another one, and let it join anew")
 	// ErrDiverged reports a batch that the nodes agreed on, and that this node cannot take: its
 	// log, its rules or its secret are not those of the other nodes.
 	ErrDiverged = errors.New("agreement: this node is not like the others")

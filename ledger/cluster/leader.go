@@ -2,10 +2,26 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"recoveryledger/ledger/agreement"
 )
+
+// passing are the errors of etcd while nobody leads, or a machine is busy.
+var passing = []error{rpctypes.ErrNoLeader, rpctypes.ErrNotLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeout,
+	rpctypes.ErrTimeoutDueToLeaderFail, rpctypes.ErrTimeoutDueToConnectionLost, rpctypes.ErrTimeoutWaitAppliedIndex,
+	rpctypes.ErrUnhealthy, rpctypes.ErrTooManyRequests, agreement.ErrNotLeading, ErrNotReached, context.DeadlineExceeded}
+
+// Passes reports whether what failed may succeed later, though nobody does anything: nobody leads
+// at the moment, or etcd has not answered in time.
+func Passes(err error) bool {
+	return slices.ContainsFunc(passing, func(one error) bool { return errors.Is(err, one) })
+}
 
 // Leader returns the name of the node that began the newest term that this node knows of; empty:
 // Raft has no leader, or one that has not begun a term yet. The node that led before it may hang.

@@ -31,6 +31,8 @@ const (
 	campaignQuota   = 8 << 20 // of etcd
 )
 
+const saidMost = 4000 // bytes of what a node said before its test failed
+
 // The ports of a node, at an address of its own. Behind them are proxies for the other nodes.
 const (
 	clientPort, peerPort, etcdPort = "7001", "7002", "7003"
@@ -104,13 +106,20 @@ func newCampaign(t *testing.T) *campaign {
 	base := hostOf(host(t))
 	base = base[:strings.LastIndex(base, ".")]
 	c := &campaign{crowd: &crowd{m: newMachine(t)}, links: newLinks(), t: t}
-	if budget.Large() { // it takes a while to build
+	if budget.Large() && slices.ContainsFunc(chosen(), func(k kind) bool { return k.name == wrongClock }) { // it takes a while to build
 		c.skewed = buildSkewed(t)
 	}
 	for i, data := range []string{"a", "b", "c"} {
 		c.nodes = append(c.nodes, &node{m: c.m, data: data, url: fmt.Sprintf("http://%s.%d:%s", base, 64+i, clientPort)})
 		c.disks = c.disk(data) && (i == 0 || c.disks)
 	}
+	t.Cleanup(func() {
+		for _, n := range c.nodes {
+			if said := n.said.String(); t.Failed() {
+				t.Logf("%s has said last: %s", n.data, said[max(0, len(said)-saidMost):])
+			}
+		}
+	})
 	for _, n := range c.nodes {
 		own, shown := c.place(n)
 		for _, port := range []string{peerPort, etcdPort} {
@@ -305,7 +314,14 @@ func (n *node) ended() bool {
 
 // rejoin removes a node from the cluster, and has it join with an empty directory.
 func (c *campaign) rejoin(n *node) {
-	by := c.others(n)[0]
+	by := c.removes(n)
+	c.joins(n, by)
+	by.voters(3)
+}
+
+// removes has another node remove one, which ends.
+func (c *campaign) removes(n *node) (by *node) {
+	by = c.others(n)[0]
 	name := c.name(n, by)
 	for began := time.Now(); ; { // while another node comes to lead
 		out, err := c.m.Command("cluster", "remove", name, "--data", by.data).CombinedOutput()
@@ -317,8 +333,7 @@ func (c *campaign) rejoin(n *node) {
 		}
 	}
 	n.kill()
-	c.joins(n, by)
-	by.voters(3)
+	return by
 }
 
 // joins has a node that does not run join with an empty directory.
@@ -354,12 +369,16 @@ func hasDisks(c *campaign) bool { return c.disks }
 // large is for faults that take long, and have tests of their own with the other budgets.
 func large(*campaign) bool { return budget.Large() }
 
-// kinds are the faults. Each returns when the cause is gone, and says what became of it.
-var kinds = []struct {
+// kind is a fault. It returns when the cause is gone, and says what became of it.
+type kind struct {
 	name string
 	can  func(c *campaign) bool // nil: always
 	hit  func(c *campaign) string
-}{
+}
+
+const wrongClock = "a clock is wrong"
+
+var kinds = []kind{
 	{"a node is killed", nil, func(c *campaign) string { n := c.victim(); n.kill(); c.begun(n); return "" }},
 	{"a node hangs", nil, func(c *campaign) string { c.hang(c.victim()); return "" }},
 	{"a node is cut off", nil, func(c *campaign) string { n := c.victim(); c.cutOff(dropped, n, c.others(n)...); return "" }},
@@ -383,10 +402,20 @@ var kinds = []struct {
 	{"a disk is full", hasDisks, func(c *campaign) string { c.fills(c.victim()); return "" }},
 	{"a file is damaged", nil, func(c *campaign) string { return c.damages(c.victim()) }},
 	{"a log is restored from an older copy", nil, func(c *campaign) string { return c.older(c.victim()) }},
-	{"a clock is wrong", func(c *campaign) bool { return c.skewed != "" }, func(c *campaign) string { return c.misleads(c.victim()) }},
+	{wrongClock, func(c *campaign) bool { return c.skewed != "" }, func(c *campaign) string { return c.misleads(c.victim()) }},
 	{"etcd is full", large, func(c *campaign) string { c.floods(c.victim()); return "" }},
 	{"the majority is lost for good", large, func(c *campaign) string { c.loses(); return "" }},
 	{"a node is replaced", nil, func(c *campaign) string { c.rejoin(c.victim()); return "" }},
+}
+
+// chosen are the kinds of faults of this run.
+func chosen() []kind {
+	only, given := os.LookupEnv("FAULT")
+	if !given {
+		return kinds
+	}
+	names := strings.Split(only, ",")
+	return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool { return !slices.Contains(names, k.name) })
 }
 
 // TestClusterChaos has three nodes suffer one fault after another, while clients submit, read and
@@ -394,8 +423,10 @@ var kinds = []struct {
 // all nodes have the same log, the time of registration has not fallen, all signed tree heads of a
 // size that anybody was shown have one root, and what clients saw is linearizable. The client
 // verifies every receipt. An agent's effects are rolled back meanwhile: every incident ends, and
-// each effect is undone once. FAULTS says how many faults there are.
+// each effect is undone once. FAULTS says how many faults there are, and FAULT names
+// the only kinds, with commas between them.
 func TestClusterChaos(t *testing.T) {
+	kinds := chosen()
 	faults := faultsOf(t, budget.Budget{Short: 2, Usual: len(kinds), Chaos: 1000})
 	c := newCampaign(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -237,7 +238,7 @@ func (s *Serving) joinBy(ctx context.Context, data string) error {
 }
 
 func joinError(err error) error {
-	if _, ok := errors.AsType[*peer.Refused](err); ok {
+	if r, ok := errors.AsType[*peer.Refused](err); ok && r.Status != http.StatusServiceUnavailable {
 		return exit.With(exit.Denied, fmt.Errorf("--join: %w", err))
 	}
 	return exit.With(exit.Unavailable, fmt.Errorf("--join: %w", err))

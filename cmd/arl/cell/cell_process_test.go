@@ -422,6 +422,11 @@ func TestStart(t *testing.T) {
 		if round == 0 {
 			m.tries(text.String())
 		}
+		profiles, err := filepath.Glob(m.Path("laptop/home/profiles/*.json"))
+		must(t, err)
+		if profile, err := os.ReadFile(profiles[0]); err != nil || bytes.Count(profile, []byte("http://127.0.0.1:")) != 3 {
+			t.Errorf("the profile has not the URLs of all nodes: %s, %v", profile, err)
+		}
 		must(t, cmd.Process.Signal(os.Interrupt))
 		if err := cmd.Wait(); err != nil && cmd.ProcessState.ExitCode() != 0 {
 			t.Fatalf("round %d: %v: %s", round, err, said)
@@ -463,6 +468,9 @@ func TestCutOff(t *testing.T) {
 	must(t, response.Body.Close())
 	if response.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("a write gets %d", response.StatusCode)
+	}
+	if said := m.refused(9, "cluster", "token", "--data", "b"); !strings.Contains(said, "run the command again") {
+		t.Errorf("a token of a node that is cut off: %s", said)
 	}
 	a = m.serve("a")
 	b.voters(2)

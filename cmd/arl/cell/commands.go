@@ -160,11 +160,13 @@ func (a *asking) print(s *peer.Status) error {
 // refused gives the answer of a node its exit code.
 func refused(err error) error {
 	if r, ok := errors.AsType[*peer.Refused](err); ok {
-		code := exit.Conflict
-		if r.Status == http.StatusNotFound {
-			code = exit.NotFound
+		switch r.Status {
+		case http.StatusNotFound:
+			return exit.With(exit.NotFound, err)
+		case http.StatusServiceUnavailable:
+			return exit.Remedied("run the command again: no node leads at the moment, or a machine is busy", exit.With(exit.Unavailable, err))
 		}
-		return exit.With(code, err)
+		return exit.With(exit.Conflict, err)
 	}
 	return exit.Remedied("start the node of the data directory: arl serve --cluster", exit.With(exit.Unavailable, err))
 }

@@ -8,18 +8,22 @@ import (
 )
 
 // floods fills the etcd of the cluster up to its quota, and makes room as docs/cluster.md says: the
-// file of each node is made smaller while the node does not run.
+// file of each node is made smaller while the node does not run. The node that was away meanwhile
+// lacks what etcd has dropped to make room: it ends, is removed, and joins anew.
 func (c *campaign) floods(n *node) {
 	n.kill()
 	c.m.flood(n.data)
-	for _, other := range c.others(n) {
+	others := c.others(n)
+	for _, other := range others {
 		other.answers(api.PathReady, 503, "its database has reached its quota")
 	}
-	c.started(n) // it serves when the cluster takes entries
-	c.m.makesRoom(c.nodes, func(n *node) func() {
+	by := c.removes(n)
+	c.m.makesRoom(others, func(n *node) func() {
 		serves := c.started(n)
 		return func() { must(c.t, serves()) }
 	})
+	c.joins(n, by)
+	by.voters(3)
 }
 
 // loses loses two nodes with all that they had, and begins the cluster again from the one that led.

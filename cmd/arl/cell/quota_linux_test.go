@@ -147,7 +147,7 @@ func TestFullCluster(t *testing.T) {
 	if said := m.refused(9, "entry", "submit", "--kind", "execution", "--principal", "my-agent", "--key", m.Path("agent.key"), "--payload", payload, "--url", a.url); !strings.Contains(said, "quota") {
 		t.Errorf("a full etcd: %s", said)
 	}
-	if said := m.refused(6, "cluster", "compact", "--data", "a"); !strings.Contains(said, "n3 does not say how large its etcd is: start it") {
+	if said := m.refused(6, "cluster", "compact", "--data", "a"); !strings.Contains(said, "n3 does not say how large its etcd is: start it, or remove it") {
 		t.Errorf("a node is away: %s", said)
 	}
 	again := func(n *node) (serves func()) {

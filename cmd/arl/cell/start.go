@@ -19,6 +19,7 @@ import (
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/ledger/cluster/site"
 )
 
@@ -104,6 +105,9 @@ func (l *laptop) run(ctx context.Context) error {
 		}
 	}
 	if err := await(); err != nil {
+		return err
+	}
+	if err := l.knowsAll(urls); err != nil {
 		return err
 	}
 	if err := l.t.PrintText(l.says(urls)); err != nil {
@@ -210,11 +214,35 @@ func (l *laptop) token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	token, err := c.Token(ctx, address)
-	if err != nil {
-		return "", refused(err)
+	for began := time.Now(); ; { // a busy machine is slow to agree
+		token, err := c.Token(ctx, address)
+		if err == nil {
+			return token, nil
+		}
+		if err = refused(err); exit.Code(err) != exit.Unavailable || time.Since(began) > endTime {
+			return "", err
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return "", err
+		}
 	}
-	return token, nil
+}
+
+// knowsAll puts the URLs of all nodes into the profile, where each node has put its own.
+func (l *laptop) knowsAll(urls []string) error {
+	s, err := site.Load(l.data(0))
+	if err != nil {
+		return err
+	}
+	store := &trust.Store{Home: func() (string, error) { return l.home(), nil }}
+	p, err := store.Of(s.Origin)
+	if err != nil {
+		return err
+	}
+	p.URL = strings.Join(urls, ",")
+	return store.Save(p)
 }
 
 // says returns what to try.
@@ -230,7 +258,7 @@ From another terminal:
   export ARL_HOME=%[2]s
   %[1]s cluster status --data %[3]s  # who leads
   %[1]s key generate --out agent.key
-  %[1]s agent enrol --principal my-agent --key agent.key --domain my-team --url %[4]s
+  %[1]s agent enrol --principal my-agent --key agent.key --domain my-team  # at whichever node answers
   %[1]s cluster lead %[5]s --data %[3]s  # another node leads
   curl -i %[4]s/readyz
 

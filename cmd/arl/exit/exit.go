@@ -199,7 +199,7 @@ func SystemCode(err error) int {
 		return Inconsistent
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return NotFound
-	case errors.Is(err, ledger.ErrInUse), errors.Is(err, export.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, engine.ErrUsed), errors.Is(err, record.ErrOther):
+	case errors.Is(err, ledger.ErrInUse), errors.Is(err, export.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, engine.ErrUsed), errors.Is(err, record.ErrOther), errors.Is(err, agreement.ErrTrimmed):
 		return Conflict
 	case errors.Is(err, context.Canceled):
 		return Interrupted

@@ -51,6 +51,13 @@ func TestADivergedNode(t *testing.T) {
 	}
 }
 
+// A node that lacks what the others dropped must not be started again and again: it joins anew.
+func TestANodeThatLacksBatches(t *testing.T) {
+	if got := Code(fmt.Errorf("%w: batch 31 of 55", agreement.ErrTrimmed)); got != Conflict {
+		t.Errorf("exit code %d, want %d", got, Conflict)
+	}
+}
+
 // An error number of the system has the methods of a network error, and is
 // none: what a disk refuses is not an unavailable ledger.
 func TestErrorNumbersAreNoNetwork(t *testing.T) {

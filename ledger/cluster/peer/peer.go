@@ -25,6 +25,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/cluster"
 	"recoveryledger/ledger/cluster/site"
 )
@@ -147,18 +148,28 @@ func answering(handle func(*http.Request) (any, error)) http.HandlerFunc {
 			body, err = json.Marshal(answer)
 		}
 		if err != nil {
-			status := http.StatusConflict
-			if passed, ok := errors.AsType[*Refused](err); ok {
-				status = passed.Status
-			} else if errors.Is(err, cluster.ErrNoNode) {
-				status = http.StatusNotFound
-			}
-			http.Error(w, err.Error(), status)
+			http.Error(w, err.Error(), statusOf(err))
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(body) // the one that asked is gone
 	}
+}
+
+// statusOf returns the status of an answer with an error.
+func statusOf(err error) int {
+	if passed, ok := errors.AsType[*Refused](err); ok {
+		return passed.Status
+	}
+	switch {
+	case errors.Is(err, cluster.ErrNoNode):
+		return http.StatusNotFound
+	case errors.Is(err, cluster.ErrName), errors.Is(err, cluster.ErrToken):
+		return http.StatusConflict
+	case cluster.Passes(err):
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusConflict
 }
 
 // Joining is what a node says that wants to join.
@@ -265,7 +276,7 @@ func (s *Server) lead(r *http.Request) (any, error) {
 	}
 	leader, err := s.leader(r.Context())
 	if err != nil || r.URL.Query().Has("passed") {
-		return nil, errors.Join(err, errors.New("peer: no node leads at the moment: try again"))
+		return nil, errors.Join(err, fmt.Errorf("%w: no node leads at the moment", agreement.ErrNotLeading))
 	}
 	return s.peers.Lead(r.Context(), leader.Peer, name, true)
 }
@@ -281,7 +292,7 @@ func leaderOf(ctx context.Context, n *cluster.Node) (*cluster.Contact, error) {
 		return nil, err
 	}
 	if name == "" || name == n.Name() {
-		return nil, errors.New("peer: no other node leads")
+		return nil, fmt.Errorf("%w: no other node leads", agreement.ErrNotLeading)
 	}
 	c, err := n.Contact(ctx, name)
 	if err == nil && c == nil {

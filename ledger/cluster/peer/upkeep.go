@@ -48,7 +48,7 @@ func (s *Server) compact(r *http.Request) (any, error) {
 		space, err := s.spaceOf(ctx, m)
 		switch {
 		case err != nil:
-			large = fmt.Errorf("peer: %s does not say how large its etcd is: start it: %w", m.Name, err)
+			large = fmt.Errorf("peer: %s does not say how large its etcd is: start it, or remove it: %w", m.Name, err)
 			continue
 		case space.Bytes > largest(space):
 			large = fmt.Errorf("peer: the file of etcd of %s has %d bytes, and may have %d: stop %[1]s, run arl cluster compact with its data directory, and start it again",
