@@ -5,11 +5,15 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"recoveryledger/ledger/entry"
 )
 
 // The members of _meta that the proxy adds: to a call, the idempotency key; to a result, the
@@ -67,7 +71,8 @@ func refusedBy(err error) error {
 
 // asker is a session of the server that the proxy can ask itself.
 type asker interface {
-	// ask makes a request, and returns its result. The error may be a [*RefusedError].
+	// ask makes a request, and returns its result. It waits while ctx lasts. The error may be a
+	// [*RefusedError].
 	ask(ctx context.Context, method string, params any) (jsontext.Value, error)
 }
 
@@ -128,11 +133,15 @@ func list(ctx context.Context, in asker) (map[string]*hints, error) {
 func (p *Proxy) learn(found map[string]*hints) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var reads []string
 	for name, h := range found {
 		before, known := p.listed[name]
 		switch {
 		case !known:
 			p.listed[name] = h
+			if p.cfg.Tools.trusts() && h.effect() == entry.EffectNone && p.cfg.Tools.of(name).Effect == "" && len(p.cfg.Tools.of(name).Compensation) == 0 {
+				reads = append(reads, name)
+			}
 			if h.contradict() {
 				p.cfg.Tell("tool %s: the server says that it only reads, and that it is destructive: it counts as irrevocable", name)
 			}
@@ -141,6 +150,17 @@ func (p *Proxy) learn(found map[string]*hints) {
 			p.cfg.Tell("tool %s: the server said %s before, and says %s now: it counts as %s", name, before.effect(), h.effect(), p.listed[name].effect())
 		}
 	}
+	if slices.Sort(reads); len(reads) > 0 {
+		p.cfg.Tell("tools that only read, by the word of the server alone: %s; what such a tool changes all the same is not rolled back: declare it in the tools file", listed(reads))
+	}
+}
+
+// listed returns the first names, and how many more there are.
+func listed(names []string) string {
+	if len(names) <= toldMax {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s, and %d more", strings.Join(names[:toldMax], ", "), len(names)-toldMax)
 }
 
 // hintsOf returns what the server claims of a tool; nil: nothing.
@@ -153,22 +173,27 @@ func (p *Proxy) hintsOf(name string) *hints {
 // client is a session of the server that the proxy has for itself.
 type client struct{ *sdk.ClientSession }
 
-// connect returns the proxy's own session of the server.
+// connect returns the proxy's own session of the server. One caller opens the session, and others
+// wait for it no longer than their ctx lasts.
 func (p *Proxy) connect(ctx context.Context) (*client, error) {
-	p.opening.Lock()
-	defer p.opening.Unlock()
+	select {
+	case p.opening <- struct{}{}:
+		defer func() { <-p.opening }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("mcp: the server is not connected: %w", ctx.Err())
+	}
 	p.mu.Lock()
 	spare := p.spare
 	p.mu.Unlock()
 	if spare != nil {
-		ctx, cancel := context.WithTimeout(ctx, askTime)
+		ctx, cancel := context.WithTimeout(ctx, p.cfg.Ask)
 		defer cancel()
 		if spare.Ping(ctx, nil) == nil {
 			return spare, nil
 		}
 		_ = spare.Close() // it answers no more
 	}
-	opening, cancel := context.WithTimeout(ctx, askTime)
+	opening, cancel := context.WithTimeout(ctx, p.cfg.Ask)
 	defer cancel()
 	opened, err := sdk.NewClient(&sdk.Implementation{Name: "arl", Version: "1"}, nil).Connect(opening, p.cfg.Connect(), nil)
 	if err != nil {
@@ -178,16 +203,16 @@ func (p *Proxy) connect(ctx context.Context) (*client, error) {
 	p.mu.Lock()
 	p.spare = own
 	p.mu.Unlock()
-	if found, err := list(opening, own); err == nil {
-		p.learn(found)
+	found, err := list(opening, own)
+	if err != nil {
+		p.cfg.Tell("the list of tools: %v; a tool that nothing is known of counts as undeclared", err)
 	}
+	p.learn(found)
 	return own, nil
 }
 
 // ask implements [asker].
 func (c *client) ask(ctx context.Context, method string, params any) (jsontext.Value, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
 	var got any
 	var err error
 	text, err := json.Marshal(params, json.Deterministic(true))

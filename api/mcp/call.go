@@ -148,6 +148,8 @@ func (p *Proxy) read(ctx context.Context, in asker, c *Call, vs values) (*result
 		return nil, err
 	}
 	arguments, _ := filled.(map[string]any)
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Ask)
+	defer cancel()
 	got, err := callTool(ctx, in, c.Tool, arguments, "")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Tool, err)
@@ -248,9 +250,10 @@ func (s *session) reach(ctx, wanted context.Context, request *jsonrpc.Request, c
 	if gone || wanted.Err() != nil {
 		return nil, errNotReached
 	}
-	if err := s.server.Write(ctx, &jsonrpc.Request{ID: request.ID, Method: request.Method, Params: []byte(params)}); err != nil {
-		return nil, fmt.Errorf("write to the server: %w", err)
-	}
+	written := make(chan error, 1)
+	go func() { // the server may not read, or not answer the request of HTTP: this ends with the session
+		written <- s.server.Write(ctx, &jsonrpc.Request{ID: request.ID, Method: request.Method, Params: []byte(params)})
+	}()
 	limit := time.NewTimer(s.p.cfg.Limit)
 	defer limit.Stop()
 	done := wanted.Done()
@@ -261,6 +264,11 @@ func (s *session) reach(ctx, wanted context.Context, request *jsonrpc.Request, c
 				return nil, errServerGone
 			}
 			return response, nil
+		case err := <-written:
+			if err != nil {
+				return nil, fmt.Errorf("write to the server: %w", err)
+			}
+			written = nil
 		case <-done:
 			done = nil
 			limit.Reset(min(cancelGrace, s.p.cfg.Limit))
@@ -268,7 +276,7 @@ func (s *session) reach(ctx, wanted context.Context, request *jsonrpc.Request, c
 			if wanted.Err() != nil {
 				return nil, errors.New("the client cancelled the call")
 			}
-			s.abandon(ctx, request.ID)
+			go s.abandon(ctx, request.ID)
 			return nil, fmt.Errorf("no answer within %v", s.p.cfg.Limit)
 		}
 	}
@@ -279,6 +287,8 @@ var errNotReached = errors.New("the tool was not reached")
 
 // abandon tells the server that nobody waits for an answer any more.
 func (s *session) abandon(ctx context.Context, id jsonrpc.ID) {
+	ctx, cancel := context.WithTimeout(ctx, cancelGrace)
+	defer cancel()
 	params, err := json.Marshal(map[string]any{"requestId": id.Raw(), "reason": "no answer in time"})
 	if err == nil {
 		err = s.server.Write(ctx, &jsonrpc.Request{Method: "notifications/cancelled", Params: params})

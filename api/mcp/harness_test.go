@@ -122,7 +122,7 @@ func (w *world) config(tools string) *mcp.Config {
 	parsed, err := mcp.ParseTools("tools.yaml", []byte(tools))
 	must(w.tb, err)
 	return &mcp.Config{Agent: stage.Agent, Origin: stage.Origin, Secret: make([]byte, 32), Sign: w.sign, NewID: uuid.NewString, Ledger: w.agent, Tools: parsed,
-		Dir: w.dir, Connect: w.server(), Patience: time.Minute, Limit: time.Minute, Tell: w.tell}
+		Dir: w.dir, Connect: w.server(), Patience: time.Minute, Limit: time.Minute, Ask: time.Minute, Tell: w.tell}
 }
 
 // life is a process of the proxy, with one client.

@@ -70,7 +70,9 @@ func (p *Proxy) compensate(ctx context.Context, c *agent.Call) (*agent.Report, e
 	if tool.Key != "" {
 		arguments[tool.Key] = c.Key
 	}
-	got, err := callTool(ctx, in, k.Undo.Tool, arguments, c.Key)
+	limited, cancel := context.WithTimeout(ctx, p.cfg.Limit)
+	defer cancel()
+	got, err := callTool(limited, in, k.Undo.Tool, arguments, c.Key)
 	refused, isRefused := errors.AsType[*RefusedError](err)
 	switch {
 	case isRefused && !refused.begun():
@@ -115,11 +117,11 @@ func (p *Proxy) undoing(k *call, key string) (map[string]any, *agent.Report) {
 }
 
 // place returns the session of the server in which a call is undone: that in which the call was
-// made, if it goes on, otherwise the proxy's own.
+// made, if it goes on and answers, otherwise the proxy's own.
 func (p *Proxy) place(ctx context.Context, k *call) (asker, error) {
 	if s := k.session; s != nil {
 		s.mu.Lock()
-		gone := s.gone
+		gone := s.gone || s.mute
 		s.mu.Unlock()
 		if !gone {
 			return s, nil

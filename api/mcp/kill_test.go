@@ -155,7 +155,7 @@ func childMain(args []string) error {
 	}
 	proxy, err := mcp.New(&mcp.Config{Agent: stage.Agent, Origin: stage.Origin, Secret: make([]byte, 32), Sign: signer.Sign, NewID: uuid.NewString, Ledger: server, Tools: tools,
 		Dir: filepath.Join(args[1], "state"), Connect: connect,
-		Patience: time.Minute, Limit: time.Minute, Tell: tell})
+		Patience: time.Minute, Limit: time.Minute, Ask: time.Minute, Tell: tell})
 	if err != nil {
 		return err
 	}

@@ -40,8 +40,8 @@ const CodeTooMany = -32005
 
 // Times that no flag changes.
 const (
-	askTime     = 30 * time.Second // for an answer to what the proxy itself asks
-	cancelGrace = 5 * time.Second  // for the answer to a call that the client cancelled
+	listPause   = time.Minute     // after which a server that did not list its tools is asked again
+	cancelGrace = 5 * time.Second // for the answer to a call that the client cancelled
 	sendFirst   = 200 * time.Millisecond
 	sendMost    = 10 * time.Second
 	idleTime    = time.Hour       // of a session over HTTP without a request

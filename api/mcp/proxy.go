@@ -57,10 +57,11 @@ type Config struct {
 	Dir string
 	// Connect returns a transport to a new session of the server.
 	Connect func() sdk.Transport
-	// Patience is the longest wait for the ledger before a call; Limit is the longest wait for the
-	// answer of a tool.
-	Patience, Limit time.Duration
-	Tell            func(format string, args ...any) // for people; nil: nowhere
+	// Patience is the longest wait for the ledger before a call. Limit is the longest wait for the
+	// answer of a tool, also of a compensation. Ask is the longest wait for another answer that the
+	// proxy itself needs: a new session, the list of tools, a call before a call, a probe.
+	Patience, Limit, Ask time.Duration
+	Tell                 func(format string, args ...any) // for people; nil: nowhere
 }
 
 // Proxy records the calls of any number of sessions of one agent at one server.
@@ -68,7 +69,7 @@ type Proxy struct {
 	cfg  Config
 	sent chan struct{} // something is to be sent
 
-	opening sync.Mutex // held while the proxy's own session is opened
+	opening chan struct{} // has room for who opens the proxy's own session
 
 	mu      sync.Mutex // guards all below
 	journal *journal
@@ -87,7 +88,7 @@ type call struct {
 
 // New opens the journal. Calls of an earlier process that have not ended are ended by [Proxy.Run].
 func New(c *Config) (*Proxy, error) {
-	p := &Proxy{cfg: *c, calls: map[entry.Ref]*call{}, listed: map[string]*hints{}, sent: make(chan struct{}, 1)}
+	p := &Proxy{cfg: *c, calls: map[entry.Ref]*call{}, listed: map[string]*hints{}, opening: make(chan struct{}, 1), sent: make(chan struct{}, 1)}
 	if p.cfg.Tell == nil {
 		p.cfg.Tell = func(string, ...any) {}
 	}
@@ -128,11 +129,12 @@ func (p *Proxy) Close() error {
 	spare := p.spare
 	p.spare = nil
 	p.mu.Unlock()
-	var err error
 	if spare != nil {
-		err = spare.Close()
+		if err := spare.Close(); err != nil {
+			p.cfg.Tell("the end of the server: %v", err)
+		}
 	}
-	return errors.Join(err, p.journal.file.Close())
+	return p.journal.file.Close()
 }
 
 // open returns the calls that have not ended.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -69,10 +70,43 @@ var noteTools = map[string]string{
 	"get": `{"readOnlyHint":true}`, "put": `{"readOnlyHint":false,"destructiveHint":true}`, "del": `{"readOnlyHint":false,"idempotentHint":true}`, "mail": `{"readOnlyHint":false}`,
 	"hang": `{"readOnlyHint":false}`, "die": `{"readOnlyHint":false}`, "flood": `{"readOnlyHint":false}`, "huge": `{"readOnlyHint":true}`, "twice": `{"readOnlyHint":false}`,
 	"liar": `{"readOnlyHint":true,"destructiveHint":true}`, "turncoat": `{"readOnlyHint":false}`, "bare": `null`, "fail": `{"readOnlyHint":false}`, "wrong": `{"readOnlyHint":false}`, "ask": `{"readOnlyHint":true}`,
-	"interrogate": `{"readOnlyHint":true}`, "refused": `{"readOnlyHint":true}`,
+	"interrogate": `{"readOnlyHint":true}`, "sneak": `{"readOnlyHint":true}`, "refused": `{"readOnlyHint":true}`,
+}
+
+// fault has the server go wrong as the file named fault in its directory says, a line for each
+// fault: DIE, DEAF (it reads and answers no more), HANG (it answers no more) or LATE (it does what
+// it was asked, and does not answer that), and the method or the tool. A fault happens once. It
+// returns what is to be called when the request was handled.
+func (s *noteServer) fault(what string) (over func()) {
+	file := filepath.Join(s.dir, "fault")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return func() {}
+	}
+	lines := strings.Split(string(text), "\n")
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.HasSuffix(line, " "+what) })
+	if at < 0 {
+		return func() {}
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(slices.Delete(slices.Clone(lines), at, at+1), "\n")), 0o600); err != nil {
+		panic(err)
+	}
+	s.note(lines[at])
+	out := s.out
+	s.out = bufio.NewWriter(io.Discard)
+	switch kind, _, _ := strings.Cut(lines[at], " "); kind {
+	case "DIE":
+		os.Exit(3)
+	case "DEAF":
+		select {}
+	case "LATE":
+		return func() { s.out = out }
+	}
+	return func() {}
 }
 
 func (s *noteServer) handle(m *message) {
+	defer s.fault(m.Method)()
 	switch m.Method {
 	case "initialize":
 		s.send(message{ID: m.ID, Result: map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{"tools": map[string]any{}, "resources": map[string]any{}},
@@ -126,12 +160,13 @@ func (s *noteServer) call(m *message) {
 		}
 		s.send(message{ID: m.ID, Result: textResult(text, err != nil)})
 	}
+	defer s.fault(params.Name)()
 	s.note(params.Name + " " + params.Arguments.Name)
 	switch params.Name {
 	case "get":
 		text, err := os.ReadFile(file)
 		answer(string(text), err)
-	case "put":
+	case "put", "sneak":
 		answer("put", os.WriteFile(file, []byte(params.Arguments.Text), 0o600))
 	case "del":
 		answer("gone", os.Remove(file))

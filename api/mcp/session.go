@@ -23,8 +23,8 @@ type session struct {
 	wid            entry.WorkflowID
 	client, server sdk.Connection
 	slots          chan struct{}          // one for each call that may be under way
+	passing        chan struct{}          // one for each request that is on its way to a server over HTTP
 	refusals       chan *jsonrpc.Response // to requests of the server
-	listing        sync.Mutex             // held while the tools of the server are asked for
 
 	mu       sync.Mutex                            // guards all below
 	asked    map[jsonrpc.ID]bool                   // requests of the client that the server has not answered, but for calls
@@ -34,8 +34,11 @@ type session struct {
 	told     map[string]int                        // faults of the server, by kind
 	number   int                                   // of the newest call
 	gone     bool                                  // the server answers no more
+	mute     bool                                  // the server did not answer the proxy in time, and has answered nothing since
 	closed   bool                                  // no further call is taken up
-	listed   bool                                  // the tools of the server are known
+	listed   bool                                  // the tools of the server are known, or asked for
+	listing  chan struct{}                         // closed when the list that was asked for is there, or never will be; nil: none was
+	again    time.Time                             // before it the server is not asked for a list
 	// results are the calls whose results the client was given, in this order. A call rests on all
 	// results that were given before it came, thus on the newest of them that no other one of them
 	// rests on.
@@ -68,7 +71,7 @@ func (p *Proxy) Serve(ctx context.Context, client sdk.Connection) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("mcp: connect to the server: %w", err), client.Close())
 	}
-	s := &session{p: p, wid: entry.WorkflowID("mcp-" + p.cfg.NewID()), client: client, server: server, slots: make(chan struct{}, maxInFlight),
+	s := &session{p: p, wid: entry.WorkflowID("mcp-" + p.cfg.NewID()), client: client, server: server, slots: make(chan struct{}, maxInFlight), passing: make(chan struct{}, MaxRequests),
 		refusals: make(chan *jsonrpc.Response, MaxRequests), asked: map[jsonrpc.ID]bool{}, own: map[jsonrpc.ID]chan *jsonrpc.Response{}, under: map[jsonrpc.ID]*flight{}, requests: map[jsonrpc.ID]bool{},
 		told: map[string]int{}}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -148,9 +151,26 @@ func (s *session) fromClient(ctx context.Context, calls *sync.WaitGroup) error {
 				continue // nobody asked
 			}
 		}
-		if err := s.server.Write(ctx, message); err != nil && ctx.Err() == nil {
-			s.unsent(ctx, message, err)
+		if _, remote := s.server.(*remoteConnection); !remote || !is || !request.IsCall() || request.Method == "initialize" {
+			s.pass(ctx, message)
+			continue
 		}
+		select { // each request is one of HTTP, which lasts until the server begins to answer
+		case s.passing <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		go func() { // ends with the session
+			defer func() { <-s.passing }()
+			s.pass(ctx, message)
+		}()
+	}
+}
+
+// pass hands a message of the client to the server.
+func (s *session) pass(ctx context.Context, message jsonrpc.Message) {
+	if err := s.server.Write(ctx, message); err != nil && ctx.Err() == nil {
+		s.unsent(ctx, message, err)
 	}
 }
 
@@ -265,6 +285,7 @@ func (s *session) fromServer(ctx context.Context) error {
 func (s *session) answered(response *jsonrpc.Response) bool {
 	s.mu.Lock()
 	own, f, asked := s.own[response.ID], s.under[response.ID], s.asked[response.ID]
+	s.mute = false
 	delete(s.own, response.ID)
 	delete(s.asked, response.ID)
 	s.mu.Unlock()
@@ -349,8 +370,6 @@ func (s *session) serverGone() {
 
 // ask implements [asker] within the session.
 func (s *session) ask(ctx context.Context, method string, params any) (jsontext.Value, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
 	text, err := json.Marshal(params, json.Deterministic(true))
 	if err != nil {
 		return nil, err
@@ -385,25 +404,42 @@ func (s *session) ask(ctx context.Context, method string, params any) (jsontext.
 		}
 		return jsontext.Value(response.Result), nil
 	case <-ctx.Done():
+		s.mu.Lock()
+		s.mute = true
+		s.mu.Unlock()
 		return nil, ctx.Err()
 	}
 }
 
-// learnTools asks for the tools of the server, where they are not known or have changed.
+// learnTools waits until the tools of the server are known, where they are not known or have
+// changed. One call asks for them, and no call waits longer than for its own end. A server that
+// does not list its tools is asked again after a while, so that not each call waits for it.
 func (s *session) learnTools(ctx context.Context) {
-	s.listing.Lock()
-	defer s.listing.Unlock()
 	s.mu.Lock()
-	listed := s.listed
-	s.listed = true
+	if !s.listed && time.Now().After(s.again) {
+		s.listed, s.listing = true, make(chan struct{})
+		go s.list(context.WithoutCancel(ctx), s.listing) // ends with the server, or after the limit
+	}
+	listing := s.listing
 	s.mu.Unlock()
-	if listed {
+	if listing == nil {
 		return
 	}
+	select {
+	case <-listing:
+	case <-ctx.Done():
+	}
+}
+
+// list asks for the tools of the server.
+func (s *session) list(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	ctx, cancel := context.WithTimeout(ctx, s.p.cfg.Ask)
+	defer cancel()
 	found, err := list(ctx, s)
 	if err != nil {
 		s.mu.Lock()
-		s.listed = false
+		s.listed, s.again = false, time.Now().Add(listPause)
 		s.mu.Unlock()
 		s.tell("lists of tools", "the list of tools: %v; a tool that nothing is known of counts as undeclared", err)
 	}

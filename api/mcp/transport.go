@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"syscall"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"recoveryledger/ledger/process"
@@ -44,6 +45,19 @@ func (p *program) Connect(ctx context.Context) (sdk.Connection, error) {
 type programConnection struct {
 	sdk.Connection
 	cmd *exec.Cmd
+}
+
+// Write implements [sdk.Connection]. A program that does not read holds up its caller no longer
+// than ctx lasts. What was not read then may still be.
+func (c *programConnection) Write(ctx context.Context, m jsonrpc.Message) error {
+	written := make(chan error, 1)
+	go func() { written <- c.Connection.Write(ctx, m) }() // ends with the program
+	select {
+	case err := <-written:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Close ends the program with all that it has started.

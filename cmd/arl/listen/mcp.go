@@ -26,6 +26,7 @@ type MCP struct {
 	Tools    string   // file
 	Listen   string   // address for clients over HTTP; empty: one client, by standard input and output
 	Limit    time.Duration
+	Ask      time.Duration
 	Patience time.Duration
 }
 
@@ -35,8 +36,8 @@ func (o *MCP) Check() error {
 	switch {
 	case (len(o.Argv) == 0) == (o.Server == ""):
 		return exit.Usagef("name the MCP server: its program behind --, or its URL with --server")
-	case o.Limit <= 0 || o.Patience <= 0:
-		return exit.Usagef("--limit and --patience: want durations above 0, such as 30s")
+	case o.Limit <= 0 || o.Ask <= 0 || o.Patience <= 0:
+		return exit.Usagef("--limit, --ask and --patience: want durations above 0, such as 30s")
 	case o.Listen != "" && (err != nil || !loopback(host)):
 		return exit.Usagef("--listen %s: want a port of this machine alone, such as 127.0.0.1:8090: whoever reaches the port acts as the agent", o.Listen)
 	}
@@ -118,7 +119,7 @@ func (o *MCP) open(a *terminal.Terminal, opened *Agent) (proxy *mcp.Proxy, held 
 		return nil, nil, nil, err
 	}
 	proxy, err = mcp.New(&mcp.Config{Agent: opened.Signer.Principal, Origin: opened.c.Root.Origin, Secret: secret, Sign: opened.Signer.Sign, NewID: uuid.NewString,
-		Ledger: opened.Server, Tools: tools, Dir: o.State, Connect: connect, Patience: o.Patience, Limit: o.Limit, Tell: a.Tell})
+		Ledger: opened.Server, Tools: tools, Dir: o.State, Connect: connect, Patience: o.Patience, Limit: o.Limit, Ask: o.Ask, Tell: a.Tell})
 	return proxy, held, secret, exit.With(exit.IO, err)
 }
 
