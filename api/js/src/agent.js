@@ -164,7 +164,7 @@ export class Agent {
    *
    * @template T
    * @param {string} name
-   * @param {{onRollback?: (told: RolledBack) => void} | ((run: Run) => T | Promise<T>)} options may be left out. onRollback: called
+   * @param {{onRollback?: (told: RolledBack) => unknown} | ((run: Run) => T | Promise<T>)} options may be left out. onRollback: called
    *   when work of the run was undone; the run is told all the same
    * @param {(run: Run) => T | Promise<T>} [body]
    * @returns {Promise<T>} what the function returns

@@ -245,12 +245,12 @@ export class Run {
   /** Steps that begin or end just now. */
   #busy = 0;
   #stop = new AbortController();
-  /** @type {((told: RolledBack) => void) | undefined} */
+  /** @type {((told: RolledBack) => unknown) | undefined} */
   #onRollback;
   /** Local ids of the steps that were taken in this process. @type {Set<string>} */
   used = new Set();
 
-  /** @param {Agent} agent @param {string} name @param {(told: RolledBack) => void} [onRollback] @throws {InputError} */
+  /** @param {Agent} agent @param {string} name @param {(told: RolledBack) => unknown} [onRollback] @throws {InputError} */
   constructor(agent, name, onRollback) {
     this.agent = agent;
     this.name = checkName("run", name);
@@ -472,7 +472,7 @@ export class Run {
   /** Tells the callback, and whoever waits outside of steps. @param {RolledBack} told */
   tell(told) {
     try {
-      this.#onRollback?.(told);
+      Promise.resolve(this.#onRollback?.(told)).catch(() => {});
     } catch {
       // a callback changes nothing of what was undone
     }

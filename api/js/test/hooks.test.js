@@ -2,7 +2,7 @@
 /** Hooks that throw, hang, return nonsense, or fail: each has a clear outcome. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { InputError, NoEffect, NotUndone } from "../src/index.js";
+import { InputError, NoEffect, NotUndone, RolledBack } from "../src/index.js";
 import { live } from "./support.js";
 
 /**
@@ -116,6 +116,87 @@ test("a restore of another state, and a state kept elsewhere", async (t) => {
       assert.deepEqual(await at.outcomes(agent), { write: want });
     });
   }
+});
+
+test("restores", async (t) => {
+  /** @param {Error} why @param {number} times @returns {import("../src/hooks.js").Undoes} */
+  const failing = (why, times) => {
+    let calls = 0;
+    return ({ state }) => {
+      assert.deepEqual(state, { balance: 7 });
+      if (++calls <= times) throw why;
+    };
+  };
+  for (const [restore, options, limit, want] of /** @type {[import("../src/hooks.js").Undoes, any, number | undefined, RegExp][]} */ ([
+    [failing(new RangeError("disk"), 1), {}, undefined, /^restored$/], // it may run twice
+    [failing(new RangeError("disk"), 9), { idempotent: false }, undefined, /^unknown: restore threw RangeError: disk$/],
+    [failing(new RangeError("disk"), 9), { probe: () => true }, undefined, /^restored$/],
+    [failing(new NoEffect("busy"), 1), {}, undefined, /^restored$/],
+    [failing(new NotUndone("a file is gone"), 9), {}, undefined, /^failed: a file is gone$/],
+    [() => new Promise(() => {}), {}, 300, /^unknown: the hook did not end within 300 ms, and may still act$/],
+    [() => () => {}, { idempotent: false }, undefined, /^unknown: restore threw InputError: state: /],
+    [() => true, {}, undefined, /^failed: the state afterwards has digest /],
+  ])) {
+    const at = await live(t);
+    const agent = await at.connect(limit ? { limit } : {});
+    agent.restores(restore, options);
+    await agent.run("back", async (run) => {
+      await run.checkpoint("begun", { balance: 7 });
+      const write = await run.step("write", { effect: "reversible" }, () => {});
+      await run.signal(write, "output.bad_arguments");
+      const { write: result } = await at.outcomes(agent);
+      const [said] = (await at.entries()).filter((e) => e.kind === "outcome" && e.body.exec === write.exec);
+      assert.match(said?.body.residual ? `${result}: ${said.body.residual}` : String(result), want);
+    });
+    await agent.close();
+  }
+});
+
+test("probes", async (t) => {
+  const away = () => {
+    throw new Error("reset");
+  };
+  /** @param {() => any} first */
+  const once = (first) => {
+    const left = [() => null, first]; // it is asked again, and does not know
+    return () => left.pop()?.();
+  };
+  for (const [probe, want] of /** @type {[any, RegExp][]} */ ([
+    [once(() => away()), /^unknown: probe threw Error: reset$/],
+    [() => new Promise(() => {}), /^unknown: the hook did not end within 300 ms, and may still act$/],
+    [once(() => "yes"), /^unknown: probe threw InputError: the probe of .* returned "yes"/],
+    [() => null, /^unknown: compensate threw Error: reset$/],
+    [() => false, /^failed: no attempt had an effect$/],
+  ])) assert.match(await undo(t, away, { probe, limit: 300 }), want);
+});
+
+test("a callback that throws, hangs or returns nonsense holds nothing up", async (t) => {
+  const at = await live(t);
+  const agent = await at.connect();
+  agent.compensates("charge", () => {});
+  /** @type {string[]} */
+  const called = [];
+  const callbacks = /** @type {Record<string, () => unknown>} */ ({
+    throws: () => {
+      throw new RangeError();
+    },
+    hangs: () => new Promise(() => {}),
+    rejects: () => Promise.reject(new RangeError()),
+    nonsense: () => Symbol("nonsense"),
+  });
+  for (const [name, callback] of Object.entries(callbacks)) {
+    const onRollback = () => {
+      called.push(name);
+      return callback();
+    };
+    const why = await agent.run(name, { onRollback }, async (run) => {
+      const charge = await run.step("charge", { effect: "compensable" }, () => {});
+      await run.signal(charge, "output.bad_arguments");
+      await run.wait(new Promise(() => {}));
+    }).then(() => null, (thrown) => thrown);
+    assert(why instanceof RolledBack);
+  }
+  assert.deepEqual(called, Object.keys(callbacks));
 });
 
 test("all five hooks", async (t) => {

@@ -121,11 +121,12 @@ class Agent:
 
     # Work
 
-    def run(self, name: str, on_rollback: Callable[[RolledBack], None] | None = None) -> Run:
+    def run(self, name: str, on_rollback: Callable[[RolledBack], Any] | None = None) -> Run:
         """A run of the agent, to be used with `with` or `async with`: a workflow of a name.
 
         The same name goes on with the same run: its confirmed steps are done. `on_rollback` is called,
-        in the thread that obeys, when work of the run was undone; the run is told all the same.
+        in a thread of its own, when work of the run was undone. What it raises or returns is ignored,
+        one that hangs is not waited for, and the run is told all the same.
         """
         return Run(self, name, on_rollback)
 

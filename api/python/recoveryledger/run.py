@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import threading
 import time
 from types import TracebackType
@@ -21,6 +22,7 @@ T = TypeVar("T")
 Parent = Union["Step", str, Mapping[str, str]]
 KEYED = ("compensable", "irrevocable", "undeclared")
 HOLD_S = 2.0  # the longest pause between two questions about a fence
+CALLBACK_S = 1.0  # that a callback is waited for
 
 
 class Step:
@@ -237,7 +239,7 @@ class _Entering:
 class Run:
     """A run of an agent: one workflow. `Agent.run` makes one, for `with` or `async with`."""
 
-    def __init__(self, agent: Agent, name: str, on_rollback: Callable[[RolledBack], None] | None) -> None:
+    def __init__(self, agent: Agent, name: str, on_rollback: Callable[[RolledBack], Any] | None) -> None:
         self.agent, self.name, self._callback = agent, check_name("run", name), on_rollback
         self.busy = 0  # steps that begin or end just now
         self._used: set[str] = set()
@@ -395,12 +397,21 @@ class Run:
     def tell(self, told: RolledBack) -> None:
         """Tells the callback, and a task that waits outside of its steps. The thread that obeys calls it."""
         if self._callback is not None:
-            try:
-                self._callback(told)
-            except Exception:  # noqa: BLE001: a callback changes nothing of what was undone
-                pass
+            thread = threading.Thread(target=self._call, args=(self._callback, told), name=f"told {self.name}", daemon=True)
+            thread.start()
+            thread.join(CALLBACK_S)  # one that hangs holds up nothing that is to be undone
         if self._loop is not None and self._task is not None:
             self._loop.call_soon_threadsafe(self._cancel)
+
+    @staticmethod
+    def _call(callback: Callable[[RolledBack], Any], told: RolledBack) -> None:
+        """Calls a callback. What it raises or returns changes nothing of what was undone."""
+        try:
+            returned = callback(told)
+            if inspect.iscoroutine(returned):
+                asyncio.run(returned)
+        except BaseException:  # noqa: BLE001: the thread is its own
+            pass
 
     def _cancel(self) -> None:
         """Cancels the task at its await, unless it is in a step: then the next step tells it."""

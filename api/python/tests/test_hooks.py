@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, Callable
 
 import recoveryledger
-from recoveryledger import Call, InputError, NoEffect, NotUndone, Report, Undo
+from recoveryledger import Call, InputError, NoEffect, NotUndone, Report, RolledBack, Undo
 
 from .support import Live
 
@@ -105,6 +105,102 @@ class Hooks(Live):
                 pass
             incident = run.signal(charge, "output.bad_arguments")
             self.assertEqual(self.outcomes(agent, incident), {"charge": "withheld"})
+
+    def back(self, function: Any, *, limit: float = 600, **options: Any) -> str:
+        """The result of a write that a function takes back, and what is left of it."""
+        self.name, self.key = self.machine.enrol()
+        agent = self.connect(limit=limit)
+        agent.restores(**options)(function)
+        with agent.run("back") as run:
+            run.checkpoint("begun", {"balance": 7})
+            with run.step("write", effect="reversible") as write:
+                pass
+            incident = run.signal(write, "output.bad_arguments")
+            return self.outcomes(agent, incident)["write"] + self.residual(write.exec)
+
+    def test_restores(self) -> None:
+        def failing(why: BaseException, times: int) -> Any:
+            calls: list[Undo] = []
+
+            def restore(undo: Undo) -> None:
+                self.assertEqual(undo.state, {"balance": 7})
+                calls.append(undo)
+                if len(calls) <= times:
+                    raise why
+
+            return restore
+
+        free = threading.Event()
+        self.addCleanup(free.set)
+        for function, options, want in (
+            (failing(ZeroDivisionError("disk"), 1), {}, "restored"),  # it may run twice
+            (failing(ZeroDivisionError("disk"), 9), {"idempotent": False}, "unknown: restore raised ZeroDivisionError: disk"),
+            (failing(ZeroDivisionError("disk"), 9), {"probe": lambda _: True}, "restored"),
+            (failing(NoEffect("busy"), 1), {}, "restored"),
+            (failing(NotUndone("a file is gone"), 9), {}, "failed: a file is gone"),
+            (lambda _: free.wait() and None, {"limit": 0.3}, "unknown: the hook did not end within 0.3 s, and may still act"),
+            (lambda _: object(), {"idempotent": False}, "unknown: restore raised InputError: state object: a object is no value of JSON"),
+            (lambda _: True, {}, "failed: the state afterwards has digest"),
+        ):
+            with self.subTest(want=want, options=options):
+                self.assertEqual(self.back(function, **options)[: len(want)], want)
+
+    def test_probes(self) -> None:
+        def compensate(_: Undo) -> None:
+            raise ConnectionError("reset")
+
+        def once(first: Callable[[], Any]) -> Any:
+            left = [lambda: None, first]  # it is asked again, and does not know
+            return lambda _: left.pop()()
+
+        free = threading.Event()
+        self.addCleanup(free.set)
+        for probe, want in (
+            (once(lambda: {}["order"]), "unknown: probe raised KeyError: 'order'"),
+            (lambda _: free.wait(), "unknown: the hook did not end within 0.3 s, and may still act"),
+            (once(lambda: "yes"), "unknown: probe raised InputError: the probe of "),
+            (lambda _: None, "unknown: compensate raised ConnectionError: reset"),
+            (lambda _: False, "failed: no attempt had an effect"),
+        ):
+            self.name, self.key = self.machine.enrol()
+            with self.subTest(want=want):
+                got = self.undo(compensate, probe=probe, limit=0.3)
+                self.assertEqual(got[: len(want)], want)
+
+    def test_on_rollback(self) -> None:
+        """A callback that raises, hangs or returns nonsense holds up neither its run nor another one."""
+        free = threading.Event()
+        self.addCleanup(free.set)
+        called: list[str] = []
+
+        def raises(_: RolledBack) -> None:
+            called.append("raises")
+            raise ZeroDivisionError
+
+        def hangs(_: RolledBack) -> None:
+            called.append("hangs")
+            free.wait()
+
+        async def fails_later(_: RolledBack) -> None:
+            called.append("fails_later")
+            raise ZeroDivisionError
+
+        def nonsense(_: RolledBack) -> Any:
+            called.append("nonsense")
+            return object()
+
+        agent = self.connect()
+        agent.compensates("charge")(lambda _: None)
+        for callback in (raises, hangs, fails_later, nonsense):
+            with self.assertRaises(RolledBack) as told, agent.run(callback.__name__, on_rollback=callback) as run:
+                with run.step("charge", effect="compensable") as charge:
+                    pass
+                run.signal(charge, "output.bad_arguments")
+                for _ in range(2000):
+                    run.check()
+                    threading.Event().wait(0.01)
+            self.assertEqual(list(told.exception.undone.values()), ["compensated"])
+        self.assertEqual(called, ["raises", "hangs", "fails_later", "nonsense"])
 
     def test_a_restore_of_another_state(self) -> None:
         agent = self.connect()
