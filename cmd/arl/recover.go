@@ -224,6 +224,8 @@ func (a *app) execute(ctx context.Context, r *engine.Run, o *recoverOptions, ori
 	report, err := r.Execute(ctx, version, origin, func() int64 { return time.Now().UnixMilli() })
 	end()
 	switch {
+	case errors.Is(err, engine.ErrOtherCases):
+		return exit.With(exit.Usage, fmt.Errorf("--baseline %s: %w: take these cases through the policy in force first", o.baseline, err))
 	case report == nil: // the run never began
 		return err
 	case err != nil:

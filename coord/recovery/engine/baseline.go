@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -14,8 +15,10 @@ import (
 type Baseline struct {
 	Digest entry.Digest `json:"digest"` // of the report
 	// PolicyDigest is that of the rules which decided in that run.
-	PolicyDigest entry.Digest    `json:"policy_digest,omitzero"`
-	Classes      []BaselineClass `json:"classes"`
+	PolicyDigest entry.Digest `json:"policy_digest,omitzero"`
+	// ScenarioDigest is that of the cases. It is empty if the report is of no file of cases.
+	ScenarioDigest entry.Digest    `json:"scenario_digest,omitzero"`
+	Classes        []BaselineClass `json:"classes"`
 	// Slices are the slices with a case that failed, by their tags.
 	Slices []BaselineClass `json:"slices,omitzero"`
 	// CostPerCaseMicroUSD and LatencyP95MS are those of all failing cases. They are nil if the run
@@ -35,9 +38,21 @@ type BaselineClass struct {
 	CostPerCaseMicroUSD *int64 `json:"cost_per_case_micro_usd,omitzero"`
 }
 
+// ErrOtherCases means that a baseline is of other cases than the run that is compared with it. Such
+// a comparison says nothing: a policy looks better on easier cases.
+var ErrOtherCases = errors.New("the baseline is of other cases")
+
+// of checks that the baseline is of the cases of a scenario. A nil baseline is of any.
+func (base *Baseline) of(scenario entry.Digest) error {
+	if base == nil || base.ScenarioDigest == "" || base.ScenarioDigest == scenario {
+		return nil
+	}
+	return fmt.Errorf("engine: %w: its scenario is %s, and that of the run is %s", ErrOtherCases, base.ScenarioDigest, scenario)
+}
+
 // NewBaseline takes the values from a report that other reports are compared with.
 func NewBaseline(r *Report, digest entry.Digest) *Baseline {
-	b := &Baseline{Digest: digest, PolicyDigest: r.PolicyDigest, Classes: byClass(r.Classes), Slices: bySlice(r.Slices), CostPerCaseMicroUSD: r.Spent.CostPerCaseMicroUSD, LatencyP95MS: r.Spent.LatencyP95MS}
+	b := &Baseline{Digest: digest, PolicyDigest: r.PolicyDigest, ScenarioDigest: r.ScenarioDigest, Classes: byClass(r.Classes), Slices: bySlice(r.Slices), CostPerCaseMicroUSD: r.Spent.CostPerCaseMicroUSD, LatencyP95MS: r.Spent.LatencyP95MS}
 	if slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Gate == gateStrategies && g.Verdict == Unknown }) {
 		b.Missing = r.MissingStrategies
 	}

@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
 
@@ -20,6 +21,9 @@ type Batch struct {
 	// Known reports whether a case was finished by an earlier run. Such a case is read and checked,
 	// and not recovered again. nil: no case was. All workers call Known.
 	Known func(id string) bool
+
+	// attempt makes the entry of a case; nil: none is needed. All workers call it.
+	attempt func(of *Recovery, line []byte) (*entry.Attempt, error)
 }
 
 // Result is a case of a scenario that was dealt with.
@@ -34,6 +38,8 @@ type Result struct {
 	Encoded []byte
 	// Leaf is the leaf hash of Encoded.
 	Leaf merkle.Hash
+
+	attempt *entry.Attempt // made by the worker; nil: not yet
 }
 
 // Run recovers the cases of a scenario and yields them in its order.
@@ -74,8 +80,13 @@ func (b *Batch) one(ctx context.Context, c *scenario.Case) (Result, error) {
 	if done.Trace.Near, err = b.near(ctx, c, &done.Recovery); err != nil {
 		return done, err
 	}
-	done.Encoded, err = done.Trace.Encode()
+	if done.Encoded, err = done.Trace.Encode(); err != nil {
+		return done, err
+	}
 	done.Leaf = leafOf(done.Encoded)
+	if b.attempt != nil {
+		done.attempt, err = b.attempt(&done.Recovery, done.Encoded)
+	}
 	return done, err
 }
 

@@ -106,6 +106,9 @@ type execution struct {
 // begin does the work before the first case.
 func (x *execution) begin(ctx context.Context) error {
 	of, size, err := digestFile(x.Scenario)
+	if err == nil {
+		err = x.Baseline.of(of)
+	}
 	if err != nil {
 		return err
 	}
@@ -130,6 +133,7 @@ func (x *execution) begin(ctx context.Context) error {
 		}
 	}
 	if x.Recorder != nil {
+		x.Batch.attempt = x.attemptOf
 		if err := x.Recorder.Begin(ctx, x.entry("open")); err != nil {
 			return err
 		}
@@ -348,7 +352,10 @@ func rootText(root merkle.Hash) entry.Digest { return entry.DigestFrom(root[:]) 
 
 // record hands the entry of a case over.
 func (x *execution) record(ctx context.Context, done *Result) error {
-	a, err := AttemptOf(x.ID, x.policyDigest, &done.Recovery, done.Encoded)
+	a, err := done.attempt, error(nil)
+	if a == nil {
+		a, err = x.attemptOf(&done.Recovery, done.Encoded)
+	}
 	if err != nil {
 		return err
 	}
@@ -359,6 +366,10 @@ func (x *execution) record(ctx context.Context, done *Result) error {
 		return x.Recorder.Attempt(ctx, beside)
 	}
 	return nil
+}
+
+func (x *execution) attemptOf(of *Recovery, line []byte) (*entry.Attempt, error) {
+	return AttemptOf(x.ID, x.policyDigest, of, line)
 }
 
 // digestFile reads a file once.
