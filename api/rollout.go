@@ -83,12 +83,17 @@ type RolloutGroup struct {
 	Needed  int64           `json:"needed" doc:"of so many pairs that differ, an arm has to win that many to be the better one"`
 	Missing int64           `json:"missing" doc:"pairs that are lacking before the gate may fall here"`
 	Verdict string          `json:"verdict" doc:"candidate, baseline, or neither: the evidence is too weak"`
+	// The gate cost compares the same pairs.
+	Cheaper     int64  `json:"cheaper" doc:"pairs in which the case of the candidate cost less"`
+	Dearer      int64  `json:"dearer" doc:"pairs in which the case of the candidate cost more"`
+	CostVerdict string `json:"cost_verdict" doc:"the same of costs: candidate, baseline, or neither"`
 }
 
 // RolloutGroupArm counts the cases of an arm in a group.
 type RolloutGroupArm struct {
 	Cases     int64 `json:"cases"`
 	Recovered int64 `json:"recovered"`
+	Unsafe    int64 `json:"unsafe" doc:"cases that recovered although the rules leave them to people"`
 }
 
 // EndedRollout is a rollout that is over.

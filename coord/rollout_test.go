@@ -72,8 +72,11 @@ func TestRolloutPromoted(t *testing.T) {
 	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
-	w.put(w.startRollout())
-	w.put(w.canary(50))
+	start := w.startRollout()
+	start.Start.CasesMin = 2
+	w.put(start)
+	w.put(w.canary(500))
+	w.putArmed(2)
 	w.refuse(w.sign(w.promotion(someDigest("r"))), entry.StateConflict, "rollout.report")
 	rejected := w.report("bad", "reject")
 	w.refuse(w.sign(w.promotion(rejected)), entry.StateConflict, "rollout.report")
@@ -90,6 +93,59 @@ func TestRolloutPromoted(t *testing.T) {
 	if past := w.state.Rollouts().History(); len(past) != 1 || past[0].Outcome != rollout.Promoted || past[0].Report != good {
 		t.Errorf("%+v", past)
 	}
+	w.checkAll()
+	auditRollouts(t, w)
+}
+
+// putArmed registers n cases of the canary that recovered.
+func (w *world) putArmed(n int) {
+	for i := 0; n > 0; i++ {
+		if id := "early-" + entry.IncidentValue(uint64(i)); w.state.Rollouts().Decides(id) {
+			w.put(w.armed(id, entry.ArmCanary, entry.StatusRecovered))
+			n--
+		}
+	}
+}
+
+// TestRolloutEvidence: a report alone does not promote a candidate that decided nothing, that
+// decided too little, or whose gate has fallen. A quorum does.
+func TestRolloutEvidence(t *testing.T) {
+	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
+	w := newWorld(t)
+	withRules(w)
+	start := w.startRollout()
+	start.Start.CasesMin = 2
+	w.put(start)
+	good := w.report("good", "promote")
+	lacks := func(text string) {
+		t.Helper()
+		w.refuse(w.sign(w.promotion(good)), entry.StateConflict, "rollout.rollout")
+		if missing := w.state.Rollouts().View(w.state.Size()).Current.Missing; len(missing) != 1 || !strings.Contains(missing[0], text) {
+			t.Errorf("a promotion lacks %q, want %q", missing, text)
+		}
+	}
+	lacks("decided 2 cases, of which it has 0") // a shadow
+	w.put(w.canary(500))
+	lacks("decided 2 cases, of which it has 0")
+	w.putArmed(1)
+	lacks("decided 2 cases, of which it has 1")
+	w.putArmed(1) // the same case again
+	lacks("decided 2 cases, of which it has 1")
+	w.putArmed(3)
+	if missing := w.state.Rollouts().View(w.state.Size()).Current.Missing; len(missing) != 0 {
+		t.Errorf("a promotion lacks %q", missing)
+	}
+	unsafe := w.armed("unsafe", entry.ArmCanary, entry.StatusRecovered)
+	for i := 0; !w.state.Rollouts().Decides(unsafe.Case); i++ {
+		unsafe.Case = "unsafe-" + entry.IncidentValue(uint64(i))
+	}
+	unsafe.Rungs = []entry.Rung{{Class: "access", Code: "denied", Rule: "r", Strategy: "retry", Result: "ok", Reason: "because"}}
+	w.put(unsafe)
+	lacks("the gate unsafe")
+	w.state = restored(t, w.snapshot())
+	w.put(w.rollout("p1", entry.RolloutWaive))
+	w.put(w.rollout("p2", entry.RolloutWaive))
+	w.put(w.promotion(""))
 	w.checkAll()
 	auditRollouts(t, w)
 }

@@ -235,8 +235,8 @@ func TestDeadlinesAreForClients(t *testing.T) {
 }
 
 // TestRecoveriesObeyRollout: the rules of a case's arm decide, its entry names them, and a
-// candidate of a shadow decides beside. A batch records its cases together, and the same batch is
-// recorded once.
+// candidate of a shadow decides beside. In a canary, a trace has what the other arm would have
+// decided. A batch records its cases together, and the same batch is recorded once.
 func TestRecoveriesObeyRollout(t *testing.T) {
 	n := start(t, nil)
 	key, operator := newSigner(t), newSigner(t)
@@ -285,6 +285,13 @@ func TestRecoveriesObeyRollout(t *testing.T) {
 		must(t, json.Unmarshal(line.Trace, &of))
 		if of.Arm != arms[of.Case] || of.Arm == "" {
 			t.Errorf("%s: %s in the trace, %s in the log", of.Case, of.Arm, arms[of.Case])
+		}
+		other := rollout.DigestOf(candidate) // decides beside a case of the baseline, and the baseline beside one of the candidate
+		if of.Arm == entry.ArmCanary {
+			other = recovery.Default().Hash()
+		}
+		if of.Shadow != nil || of.Other == nil || of.Other.Policy != other || len(of.Other.Rungs) != len(of.Rungs) {
+			t.Errorf("%s of arm %s: the other arm: %+v", of.Case, of.Arm, of.Other)
 		}
 	}
 	again := recoveryLines(t, n.recover("/batch", api.MediaNDJSON, body.String()))[100].End.Recorded

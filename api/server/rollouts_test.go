@@ -72,7 +72,7 @@ func TestRollouts(t *testing.T) {
 	var one api.OneRollout
 	read(api.PathRollouts+"/r1", &one)
 	now := one.Current
-	if now == nil || now.Canary.Recovered != 1 || now.Control.Recovered != 1 || len(now.Missing) != 1 || now.Compared[0].Missing != 29 || now.By != "olga" {
+	if now == nil || now.Canary.Recovered != 1 || now.Control.Recovered != 1 || len(now.Missing) != 2 || now.Compared[0].Missing != 29 || now.By != "olga" {
 		t.Fatalf("%+v", one)
 	}
 	n.register(n.abortOf(operator))

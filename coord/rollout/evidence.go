@@ -12,7 +12,7 @@ import (
 type Evidence struct {
 	Canary, Control Arm
 	Gates           []Comparison // of the rollout's gates, in their order
-	Groups          []Group      // in which the gate of recoveries is watched, too
+	Groups          []Group      // in which recoveries and costs are watched, too
 	Fell            entry.Gate   // the first gate that fell; empty: none has
 	FellIn          string       // the class or slice in which it fell; empty: over all cases
 	pairing         pairs[result]
@@ -68,7 +68,8 @@ func (e *Evidence) clone() Evidence {
 }
 
 // Observe takes up an attempt entry that was admitted. It is evidence if the rollout under way is a
-// canary, and the entry says that the rollout's candidate or its baseline decided as an arm.
+// canary, and the entry says that the rollout's candidate or its baseline decided as an arm. The
+// first result of a case is its result.
 func (f *Fold) Observe(a *entry.Attempt) {
 	now := f.current
 	if now == nil || now.Stage != entry.StageCanary {
@@ -79,7 +80,10 @@ func (f *Fold) Observe(a *entry.Attempt) {
 		return
 	}
 	for c := range a.Cases() {
-		if c.Status != entry.StatusNoFailure && c.Status != entry.StatusPassedOn && canary == (Draw(now.Terms.Salt, c.Case) < now.SharePermille) {
+		if c.Status == entry.StatusNoFailure || c.Status == entry.StatusPassedOn { // a case that goes on has no result yet
+			continue
+		}
+		if hash := hashOf(now.Terms.Salt, c.Case); canary == (placeOf(hash) < now.SharePermille) && now.seen.add(hash>>1) {
 			now.take(c, canary)
 		}
 	}
@@ -102,7 +106,7 @@ func (f *Fold) AdmitAttempt(a *entry.Attempt) error {
 }
 
 func (r *Rollout) take(c *entry.AttemptCase, canary bool) {
-	e, t := &r.Evidence, &r.Terms
+	e := &r.Evidence
 	one := result{recovered: c.Status == entry.StatusRecovered, escalated: c.Status == entry.StatusEscalated, cost: known(c.CostMicroUSD), elapsed: known(c.ElapsedMS)}
 	arm := &e.Control
 	if canary {
@@ -110,12 +114,12 @@ func (r *Rollout) take(c *entry.AttemptCase, canary bool) {
 	}
 	unsafe := one.recovered && r.leftToPeople(c)
 	arm.count(&one, unsafe)
-	if unsafe && canary && slices.Contains(t.Gates, entry.GateUnsafe) {
-		e.fall(entry.GateUnsafe)
+	r.byGroup(c, &one, unsafe, canary)
+	if unsafe && canary {
+		r.fall(entry.GateUnsafe, "")
 	}
-	r.byGroup(c, one.recovered, canary)
 	if canary, control, ok := e.pairing.pair(one, canary); ok {
-		e.compare(t, &canary, &control)
+		r.compare(&canary, &control)
 	}
 }
 
@@ -139,9 +143,10 @@ func (a *Arm) count(r *result, unsafe bool) {
 }
 
 // compare takes the next pair of cases, one of each arm.
-func (e *Evidence) compare(t *entry.RolloutTerms, canary, control *result) {
-	for i := range e.Gates {
-		g := &e.Gates[i]
+func (r *Rollout) compare(canary, control *result) {
+	t := &r.Terms
+	for i := range r.Evidence.Gates {
+		g := &r.Evidence.Gates[i]
 		var better, worse bool
 		switch g.Gate {
 		case entry.GateRecovered:
@@ -156,14 +161,15 @@ func (e *Evidence) compare(t *entry.RolloutTerms, canary, control *result) {
 			continue
 		}
 		if g.Watch.Pair(better, worse) == judge.Reference {
-			e.fall(g.Gate)
+			r.fall(g.Gate, "")
 		}
 	}
 }
 
-func (e *Evidence) fall(gate entry.Gate) {
-	if e.Fell == "" {
-		e.Fell = gate
+// fall has a gate of the rollout's terms fall, in a group or over all cases. The first one counts.
+func (r *Rollout) fall(gate entry.Gate, in string) {
+	if e := &r.Evidence; e.Fell == "" && slices.Contains(r.Terms.Gates, gate) {
+		e.Fell, e.FellIn = gate, in
 	}
 }
 

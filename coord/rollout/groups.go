@@ -21,17 +21,21 @@ const groupsMax = 64
 // other half: the k-th group has 1/(k·(k+1)) of it. All shares add up to 1, however many groups
 // there are (Bonferroni over a countable list). The slices of the thresholds come first. Classes
 // follow in the order in which the log has them: a group has its share before its first pair.
+//
+// Recoveries and costs have one half each of the share of a group. One unsafe recovery of the
+// canary has the gate fall, in whichever group it is.
 type Group struct {
 	Name            string // class, or tag of a slice
 	Slice           bool
 	Canary, Control GroupArm
-	Watch           judge.Watch
+	Watch           judge.Watch // of recoveries
+	Cost            judge.Watch
 
-	pairing pairs[bool] // whether the cases recovered
+	pairing pairs[result]
 }
 
 // GroupArm counts the cases of an arm in a group.
-type GroupArm struct{ Cases, Recovered int64 }
+type GroupArm struct{ Cases, Recovered, Unsafe int64 }
 
 // String names the group.
 func (g *Group) String() string {
@@ -44,12 +48,14 @@ func (g *Group) String() string {
 // newGroup returns the k-th group, from 1.
 func newGroup(k int, name string, slice bool, floor int64) Group {
 	w := judge.NewWatch(floor)
-	w.Tests = 2 * int64(k) * int64(k+1)
-	return Group{Name: name, Slice: slice, Watch: *w}
+	w.Tests = 4 * int64(k) * int64(k+1)
+	return Group{Name: name, Slice: slice, Watch: *w, Cost: *w}
 }
 
 // grouped reports whether the arms are compared in groups.
-func grouped(t *entry.RolloutTerms) bool { return slices.Contains(t.Gates, entry.GateRecovered) }
+func grouped(t *entry.RolloutTerms) bool {
+	return slices.Contains(t.Gates, entry.GateRecovered) || slices.Contains(t.Gates, entry.GateCost)
+}
 
 // sliceGroups returns the groups of the slices.
 func sliceGroups(t *entry.RolloutTerms) (all []Group) {
@@ -65,7 +71,7 @@ func sliceGroups(t *entry.RolloutTerms) (all []Group) {
 }
 
 // byGroup counts and compares a case in its groups.
-func (r *Rollout) byGroup(c *entry.AttemptCase, recovered, canary bool) {
+func (r *Rollout) byGroup(c *entry.AttemptCase, one *result, unsafe, canary bool) {
 	e := &r.Evidence
 	if !grouped(&r.Terms) {
 		return
@@ -82,24 +88,36 @@ func (r *Rollout) byGroup(c *entry.AttemptCase, recovered, canary bool) {
 	for i := range e.Groups {
 		g := &e.Groups[i]
 		if g.Slice && slices.Contains(tags, g.Name) || known(*g) {
-			g.take(e, recovered, canary)
+			g.take(r, one, unsafe, canary)
 		}
 	}
 }
 
 // take counts a case of the group, and compares it with the oldest one of the other arm.
-func (g *Group) take(e *Evidence, recovered, canary bool) {
+func (g *Group) take(r *Rollout, one *result, unsafe, canary bool) {
 	arm := &g.Control
 	if canary {
 		arm = &g.Canary
 	}
 	arm.Cases++
-	if recovered {
+	if one.recovered {
 		arm.Recovered++
 	}
-	canaryDid, controlDid, ok := g.pairing.pair(recovered, canary)
-	if ok && g.Watch.Pair(canaryDid, controlDid) == judge.Reference && e.Fell == "" {
-		e.Fell, e.FellIn = entry.GateRecovered, g.String()
+	if unsafe {
+		if arm.Unsafe++; canary {
+			r.fall(entry.GateUnsafe, g.String())
+		}
+	}
+	its, other, ok := g.pairing.pair(*one, canary)
+	if !ok {
+		return
+	}
+	if g.Watch.Pair(its.recovered, other.recovered) == judge.Reference {
+		r.fall(entry.GateRecovered, g.String())
+	}
+	tolerance := r.Terms.TolerancePPM
+	if g.Cost.Pair(less(its.cost, other.cost, tolerance), less(other.cost, its.cost, tolerance)) == judge.Reference {
+		r.fall(entry.GateCost, g.String())
 	}
 }
 
@@ -135,13 +153,18 @@ func limitsOf(rules jsontext.Value) limits {
 func (g *Group) snapshot(c *codec.Codec) {
 	text(c, &g.Name)
 	c.Flag(&g.Slice)
-	for _, n := range []*int64{&g.Canary.Cases, &g.Canary.Recovered, &g.Control.Cases, &g.Control.Recovered, &g.Watch.Floor, &g.Watch.Pairs} {
-		c.Instant(n)
+	for _, a := range []*GroupArm{&g.Canary, &g.Control} {
+		c.Instant(&a.Cases)
+		c.Instant(&a.Recovered)
+		c.Instant(&a.Unsafe)
 	}
-	codec.Number(c, &g.Watch.Tests, 2*groupsMax*(groupsMax+1)+1)
-	for _, n := range []*int64{&g.Watch.Wins, &g.Watch.Losses} {
-		codec.Number(c, n, judge.PairsMax+1)
+	for _, w := range []*judge.Watch{&g.Watch, &g.Cost} {
+		c.Instant(&w.Floor)
+		c.Instant(&w.Pairs)
+		codec.Number(c, &w.Tests, 4*groupsMax*(groupsMax+1)+1)
+		codec.Number(c, &w.Wins, judge.PairsMax+1)
+		codec.Number(c, &w.Losses, judge.PairsMax+1)
+		word(c, &w.Answer, judge.Neither, judge.Candidate, judge.Reference)
 	}
-	word(c, &g.Watch.Answer, judge.Neither, judge.Candidate, judge.Reference)
-	g.pairing.snapshot(c, func(recovered *bool) { c.Flag(recovered) })
+	g.pairing.snapshot(c, func(r *result) { r.snapshot(c) })
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // mix is classes of cases with their weights, and how many in a thousand each arm recovers. Every
-// tenth case is of the slice adversarial.
+// tenth case is of the slice adversarial. A case of the class dear costs the candidate 40 % more.
 type mix []struct {
 	class           string
 	weight          int64
@@ -48,6 +48,9 @@ func (m mix) draw(r *rand.Rand, canary bool) *entry.AttemptCase {
 		c.Status = entry.StatusRecovered
 	}
 	cost, elapsed := 2500+r.Int64N(5000), 450+r.Int64N(900)
+	if canary && m[i].class == "dear" {
+		cost += cost * 2 / 5
+	}
 	c.CostMicroUSD, c.ElapsedMS = &cost, &elapsed
 	return c
 }
@@ -131,6 +134,16 @@ func TestPowerInClassesChaos(t *testing.T) {
 	}
 }
 
+// TestPowerOfCostInClassesChaos: a candidate whose cases of one class cost more is aborted for it.
+func TestPowerOfCostInClassesChaos(t *testing.T) {
+	rollouts := budget.Budget{Short: 20, Usual: 40, Chaos: 2000}.Now()
+	fell, _ := simulateMix(rollouts, 1000, mix{{"output", 40, 750, 750}, {"model", 40, 750, 750}, {"dear", 20, 750, 750}})
+	t.Logf("of %d rollouts within 1000 pairs: %v", rollouts, fell)
+	if 100*fell["cost class dear"] < 90*rollouts {
+		t.Errorf("%v of %d", fell, rollouts)
+	}
+}
+
 // TestGroups: slices come before classes, each group has its share of the error budget, a case
 // counts in its class and in its slice, and a snapshot and a copy keep all of it.
 func TestGroups(t *testing.T) {
@@ -150,7 +163,7 @@ func TestGroups(t *testing.T) {
 	for i := range e.Groups {
 		g := &e.Groups[i]
 		got = append(got, fmt.Sprintf("%s %d/%d %d/%d pairs %d", g, g.Canary.Recovered, g.Canary.Cases, g.Control.Recovered, g.Control.Cases, g.Watch.Pairs))
-		share += 1 / float64(g.Watch.Tests)
+		share += 1/float64(g.Watch.Tests) + 1/float64(g.Cost.Tests)
 	}
 	if want := []string{"slice adversarial 0/1 0/0 pairs 0", "class tool 0/1 1/1 pairs 1", "class output 0/1 0/0 pairs 0"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -191,7 +204,7 @@ func TestGroupsAreBounded(t *testing.T) {
 	if len(one.Evidence.Groups) != groupsMax || one.Evidence.Canary.Cases != groupsMax {
 		t.Errorf("%d groups, %d cases", len(one.Evidence.Groups), one.Evidence.Canary.Cases)
 	}
-	without := Rollout{Terms: entry.RolloutTerms{Gates: []entry.Gate{entry.GateCost}, CasesMin: 1, Candidate: sliced}}
+	without := Rollout{Terms: entry.RolloutTerms{Gates: []entry.Gate{entry.GateLatency}, CasesMin: 1, Candidate: sliced}}
 	without.Evidence = newEvidence(&without.Terms)
 	without.take(&entry.AttemptCase{Case: "c", Status: entry.StatusRecovered, Rungs: []entry.Rung{{Class: "tool"}}}, true)
 	if len(without.Evidence.Groups) != 0 || without.Evidence.Gates[0].Watch.Tests != 1 {

@@ -49,6 +49,7 @@ type Rollout struct {
 	Waivers       []entry.Principal // approvers who promote without a report, in the order of the log
 	Evidence      Evidence
 
+	seen  seen     // cases that count in Evidence
 	never []string // classes whose cases must not recover by themselves; from Terms
 }
 
@@ -85,9 +86,16 @@ func (f *Fold) History() []Ended { return f.ended }
 
 // Draw returns the place of a case below a thousand: SHA-256(salt ‖ case), its first 64 bits as a
 // share of 2^64 (ROL-5).
-func Draw(salt, id string) int64 {
+func Draw(salt, id string) int64 { return placeOf(hashOf(salt, id)) }
+
+// hashOf returns the first 64 bits of the hash of a case.
+func hashOf(salt, id string) uint64 {
 	sum := sha256.Sum256([]byte(salt + id))
-	place, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:]), 1000)
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+func placeOf(hash uint64) int64 {
+	place, _ := bits.Mul64(hash, 1000)
 	return int64(place)
 }
 
@@ -237,7 +245,29 @@ func (f *Fold) AdmitPolicy(p *entry.Policy, law Law) error {
 	case p.Rollout.Report == "":
 		return now.admitWaived(law)
 	}
+	if err := now.admitEvidence(); err != nil {
+		return err
+	}
 	return f.admitReport(p.Rollout.Report, now)
+}
+
+// admitEvidence refuses a promotion that nobody waived if the canary does not support it. A report
+// is about recorded cases; what a canary did in production counts as much. A canary that has
+// decided fewer cases than its terms ask for was not watched.
+func (r *Rollout) admitEvidence() error {
+	const remedy = "let the canary decide more cases, or have approvers waive it: arl rollout promote --waive"
+	switch e := &r.Evidence; {
+	case e.Fell != "":
+		return entry.Refuse(entry.StateConflict, "rollout.rollout", "the gate %s of %s has fallen (ROL-4)", e.Fell, r.Name).
+			WithRemedy("abort the rollout")
+	case r.Stage != entry.StageCanary:
+		return entry.Refuse(entry.StateConflict, "rollout.rollout", "%s is a shadow, and its candidate has decided no case (ROL-4)", r.Name).
+			WithRemedy(remedy)
+	case e.Canary.Cases < r.Terms.CasesMin:
+		return entry.Refuse(entry.StateConflict, "rollout.rollout", "the canary of %s has decided %d cases, and its terms ask for %d (ROL-4)",
+			r.Name, e.Canary.Cases, r.Terms.CasesMin).WithRemedy(remedy)
+	}
+	return nil
 }
 
 func (r *Rollout) admitWaived(law Law) error {
@@ -351,7 +381,9 @@ func (r *Rollout) why(gate entry.Gate) string {
 	i := slices.IndexFunc(e.Gates, func(c Comparison) bool { return c.Gate == gate })
 	w, in := &e.Gates[i].Watch, ""
 	if j := slices.IndexFunc(e.Groups, func(g Group) bool { return g.String() == e.FellIn }); j >= 0 {
-		w, in = &e.Groups[j].Watch, " in "+e.FellIn
+		if w, in = &e.Groups[j].Watch, " in "+e.FellIn; gate == entry.GateCost {
+			w = &e.Groups[j].Cost
+		}
 	}
 	return fmt.Sprintf("the gate %s fell%s: of %d pairs of cases the candidate was worse in %d and better in %d", gate, in, w.Pairs, w.Losses, w.Wins)
 }

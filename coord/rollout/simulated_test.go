@@ -2,7 +2,11 @@ package rollout
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/ledger/entry"
@@ -61,6 +65,79 @@ func TestAlikeArmsChaos(t *testing.T) {
 		t.Logf("%+v: of %d rollouts %d are aborted, and in %d the candidate looks better", b, rollouts, aborted, better)
 		if 20*aborted > rollouts || 20*better > rollouts {
 			t.Errorf("%+v: %d and %d of %d", b, aborted, better, rollouts)
+		}
+	}
+}
+
+// outcomes counts how simulated rollouts end.
+type outcomes struct {
+	aborted, promoted int
+	better            int // of the promoted: a gate calls the candidate the better arm
+}
+
+// promotions takes rollouts through the fold: entries begin a canary of half of the cases, attempt
+// entries are the evidence, and after as many cases of the canary as its terms ask for, the
+// policy's authority promotes with a report that says promote. The fold aborts or takes the
+// promotion.
+func promotions(t *testing.T, rollouts int, casesMin int64, canary, control behavior) (o outcomes) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(17, 19))
+	rules := jsontext.Value(`{"a":1}`)
+	candidate, baseline := DigestOf(rules), DigestOf(jsontext.Value(`{"a":2}`))
+	for n := range rollouts {
+		var f Fold
+		f.Apply(&entry.Rollout{Rollout: "r", Op: entry.RolloutStart, Stage: entry.StageCanary, SharePermille: entry.ShareMax,
+			Start: &entry.RolloutTerms{CandidateDigest: candidate, BaselineDigest: baseline, Candidate: rules, Salt: strconv.Itoa(n),
+				Gates: entry.RolloutGates(), CasesMin: casesMin, DeadlineAt: 1000}}, 1, 1)
+		f.ApplyRun(&entry.Run{Op: "close", PolicyDigest: candidate, BaselineDigest: baseline, ReportDigest: candidate, Recommendation: "promote"})
+		promotion := entry.Policy{Recovery: rules, Rollout: &entry.Promotion{Rollout: "r", Report: candidate}}
+		for i := 0; ; i++ {
+			a := entry.Attempt{Policy: baseline, Arm: entry.ArmControl, AttemptCase: *control.draw(r)}
+			if a.Case = strconv.Itoa(i); f.Decides(a.Case) {
+				a.Policy, a.Arm, a.AttemptCase = candidate, entry.ArmCanary, *canary.draw(r)
+				a.Case = strconv.Itoa(i)
+			}
+			f.Observe(&a)
+			if abort, _ := f.Next(2, 0); abort != nil {
+				o.aborted++
+				break
+			}
+			if now := f.Current(); now.Evidence.Canary.Cases < casesMin || now.Evidence.Control.Cases < casesMin {
+				continue
+			}
+			if err := f.AdmitPolicy(&promotion, Law{}); err != nil {
+				t.Fatal(err)
+			}
+			o.promoted++
+			if slices.ContainsFunc(f.Current().Evidence.Gates, func(c Comparison) bool { return c.Watch.Answer == judge.Candidate }) {
+				o.better++
+			}
+			break
+		}
+	}
+	return o
+}
+
+// TestPromotionsChaos: of rollouts of a policy against itself at most 5 % are aborted, and in at
+// most 5 % the promoted candidate looks better. A candidate that is worse by what docs/rollout.md
+// states, and whose report promotes all the same, is promoted in at most 5 %.
+func TestPromotionsChaos(t *testing.T) {
+	rollouts := budget.Budget{Short: 20, Usual: 40, Chaos: 10_000}.Now()
+	base := behavior{750, 5000, 900}
+	for _, test := range []struct {
+		name     string
+		canary   behavior
+		casesMin int64
+	}{
+		{"alike", base, 30}, {"alike", base, 400},
+		{"recovers 55 %", behavior{550, 5000, 900}, 400}, {"recovers 65 %", behavior{650, 5000, 900}, 1500},
+		{"costs 20 % more", behavior{750, 6000, 900}, 400},
+	} {
+		o := promotions(t, rollouts, test.casesMin, test.canary, base)
+		t.Logf("%s, %d cases: of %d rollouts %+v", test.name, test.casesMin, rollouts, o)
+		alike := test.canary == base
+		if o.aborted+o.promoted != rollouts || alike && (20*o.aborted > rollouts || 20*o.better > rollouts) || !alike && 20*o.promoted > rollouts {
+			t.Errorf("%s, %d cases: of %d rollouts %+v", test.name, test.casesMin, rollouts, o)
 		}
 	}
 }

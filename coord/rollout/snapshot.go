@@ -66,6 +66,7 @@ func (r *Rollout) snapshot(c *codec.Codec, size uint64) {
 	c.Instant(&t.CasesMin)
 	c.Instant(&t.DeadlineAt)
 	r.Evidence.snapshot(c, t)
+	r.seen.snapshot(c)
 	if c.Reading() {
 		r.never = limitsOf(t.Candidate).Never
 	}
@@ -91,12 +92,14 @@ func (e *Evidence) snapshot(c *codec.Codec, t *entry.RolloutTerms) {
 	word(c, &e.Fell, append([]entry.Gate{""}, entry.RolloutGates()...)...)
 	text(c, &e.FellIn)
 	codec.List(c, &e.Groups, groupsMax, func(g *Group) { g.snapshot(c) })
-	e.pairing.snapshot(c, func(r *result) {
-		c.Flag(&r.recovered)
-		c.Flag(&r.escalated)
-		unknown(c, &r.cost)
-		unknown(c, &r.elapsed)
-	})
+	e.pairing.snapshot(c, func(r *result) { r.snapshot(c) })
+}
+
+func (r *result) snapshot(c *codec.Codec) {
+	c.Flag(&r.recovered)
+	c.Flag(&r.escalated)
+	unknown(c, &r.cost)
+	unknown(c, &r.elapsed)
 }
 
 // unknown passes a number that is -1 if it is not known.

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"strings"
 
 	"recoveryledger/api"
@@ -51,7 +52,7 @@ func (e *Evidence) groups() []api.RolloutGroup {
 		g := &e.Groups[i]
 		one := api.RolloutGroup{Class: g.Name, Canary: api.RolloutGroupArm(g.Canary), Control: api.RolloutGroupArm(g.Control),
 			Pairs: g.Watch.Pairs, Better: g.Watch.Wins, Worse: g.Watch.Losses, Needed: judge.Decisive(g.Watch.Wins+g.Watch.Losses, g.Watch.Tests),
-			Missing: max(0, g.Watch.Floor-g.Watch.Pairs), Verdict: string(g.Watch.Answer)}
+			Missing: max(0, g.Watch.Floor-g.Watch.Pairs), Verdict: string(g.Watch.Answer), Cheaper: g.Cost.Wins, Dearer: g.Cost.Losses, CostVerdict: string(g.Cost.Answer)}
 		if g.Slice {
 			one.Class, one.Slice = "", g.Name
 		}
@@ -69,6 +70,9 @@ func missing(r *api.Rollout) []string {
 		all = append(all, "a report that says promote: the newest one that compares candidate and baseline does not, or waivers of a quorum")
 	default:
 		all = append(all, "a report in the log that compares candidate and baseline, or waivers of a quorum")
+	}
+	if r.Canary.Cases < r.CasesMin {
+		all = append(all, fmt.Sprintf("a canary that has decided %d cases, of which it has %d, or waivers of a quorum", r.CasesMin, r.Canary.Cases))
 	}
 	if r.Fell != "" {
 		all = append(all, strings.TrimSpace("the gate "+string(r.Fell)+" "+r.FellIn)+", which fell: the coordinator aborts the rollout")

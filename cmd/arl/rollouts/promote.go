@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,8 +32,9 @@ func (c *commands) promote(w *access.Where) *cobra.Command {
 		Short: "Take a rollout further: to a canary, to a greater share, or to the policy in force",
 		Long: "Take a rollout further. With --stage canary --share N the candidate decides N cases in a thousand; an operator\n" +
 			"signs. With --full the candidate becomes the policy in force; the policy's authority signs. That needs a report in\n" +
-			"the log which compares the candidate with the baseline and says promote (arl recover --baseline … --ledger …), or\n" +
-			"a quorum of approvers who waive it. With --waive an approver who did not begin the rollout waives the report.",
+			"the log which compares the candidate with the baseline and says promote (arl recover --baseline … --ledger …), and\n" +
+			"a canary that has decided --cases-min cases without a gate that fell; or a quorum of approvers who waive both.\n" +
+			"With --waive an approver who did not begin the rollout waives them.",
 		Example: "  arl rollout promote r7 --full --reason 'the report promotes'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -54,7 +56,7 @@ func (c *commands) promote(w *access.Where) *cobra.Command {
 	o.register(cmd)
 	registerStage(cmd.Flags(), &o.stage, &o.share, "")
 	cmd.Flags().BoolVar(&o.full, "full", false, "make the candidate the policy in force")
-	cmd.Flags().BoolVar(&o.waive, "waive", false, "promote without a report, as an approver")
+	cmd.Flags().BoolVar(&o.waive, "waive", false, "promote without a report or enough cases, as an approver")
 	w.RegisterKept(cmd.Flags())
 	return cmd
 }
@@ -106,18 +108,18 @@ func (c *commands) promoteFull(ctx context.Context, w *access.Where, id string, 
 	})
 }
 
-// promotionOf names the report that promotes, or that approvers waived it.
+// promotionOf names the report that promotes; empty: approvers waived report and canary.
 func promotionOf(v *api.Rollouts, id string) (*entry.Promotion, error) {
 	switch now := v.Current; {
 	case now == nil:
 		return nil, exit.With(exit.Conflict, errors.New("no rollout is under way"))
 	case now.Rollout != id:
 		return nil, exit.With(exit.Conflict, fmt.Errorf("%s is not under way: %s is", id, now.Rollout))
-	case now.Promotes:
+	case len(now.Missing) == 0:
 		return &entry.Promotion{Rollout: id, Report: now.Report}, nil
 	case len(now.Waivers) == 0:
-		return nil, exit.With(exit.Conflict, errors.New("the log has no report that promotes the candidate, and nobody waived it: "+
-			"arl recover --policy CANDIDATE --baseline REPORT --ledger … registers one, arl rollout promote --waive waives it"))
+		return nil, exit.With(exit.Conflict, fmt.Errorf("the promotion lacks %s: arl recover --policy CANDIDATE --baseline REPORT --ledger … "+
+			"registers a report, arl rollout promote --waive waives report and canary", strings.Join(now.Missing, "; and ")))
 	}
 	return &entry.Promotion{Rollout: id}, nil
 }
