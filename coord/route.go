@@ -23,7 +23,7 @@ import (
 func (s *State) Route(now int64, rules *Rules) (todo []entry.Body, wake int64) {
 	r := router{State: s, now: now, rules: rules, held: maps.Clone(s.tasks.held), wake: math.MaxInt64}
 	for _, number := range slices.Sorted(maps.Keys(s.tasks.waiting)) {
-		if t := &s.tasks.list[number]; t.kind != "" && len(s.agentsByCapability[t.kind]) > 0 {
+		if t := &s.tasks.list[number]; len(s.agentsByCapability[t.kind]) > 0 { // no agent has the type ""
 			r.route(number, t)
 		}
 		if len(r.todo) == routeMax {
@@ -72,29 +72,31 @@ func (r *router) route(number uint32, t *task) {
 		c.reason = d.Action.String() + " (" + d.Rule.String() + ")"
 	}
 	agent := r.candidate(t, &c)
-	if agent == "" {
-		return
-	}
 	b, err := r.DraftTask(TaskOrder{Task: r.taskRef(number), Op: entry.TaskAssign, Agent: agent, Resume: c.resume, Reason: c.reason})
-	if err != nil {
-		return // the table has no such move
+	if agent != "" && err == nil { // else the table has no such move
+		r.held[agent], r.todo = r.held[agent]+1, append(r.todo, b)
 	}
-	r.held[agent]++
-	r.todo = append(r.todo, b)
 }
 
 // claimFor returns how a task is given to an agent under a recovery strategy. given is false if
 // the strategy executes nothing again: then the task is left to a person.
 func claimFor(s recovery.Strategy) (c claim, given bool) {
-	switch s {
-	case recovery.FailReassign:
-		return claim{another: true}, true
-	case recovery.CheckpointResume:
-		return claim{another: true, resume: true}, true
-	case recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset:
-		return claim{}, true
+	resume := s == recovery.CheckpointResume
+	return claim{another: resume || s == recovery.FailReassign, resume: resume}, s.Attempts()
+}
+
+// Failed yields the tasks that failed or were interrupted, that no agent holds, and that have a
+// type of which there are agents, with the index of their newest entry, in their order.
+func (s *State) Failed() iter.Seq2[entry.Ref, uint64] {
+	return func(yield func(entry.Ref, uint64) bool) {
+		for _, number := range slices.Sorted(maps.Keys(s.tasks.waiting)) {
+			t := &s.tasks.list[number]
+			failed := len(t.failures) > 0 && (t.State == entry.TaskFailed || t.State == entry.TaskInterrupted)
+			if failed && len(s.agentsByCapability[t.kind]) > 0 && !yield(s.taskRef(number), t.changed) {
+				return
+			}
+		}
 	}
-	return claim{}, false
 }
 
 // candidate returns the agent that is to get a task. It is empty if no agent may get the task.
@@ -129,10 +131,7 @@ func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64
 // ends before it begins the claim, the claim costs a retry.
 func (t *task) compare(a, b api.Candidate) int {
 	if last := t.interruptedFrom(a.Agent); last != t.interruptedFrom(b.Agent) {
-		if last {
-			return 1
-		}
-		return -1
+		return map[bool]int{false: -1, true: 1}[last]
 	}
 	return cmp.Compare(a.Held, b.Held)
 }

@@ -8,8 +8,9 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// attempts are what a claim has tried since the last entry about it. An attempt is logged as soon
-// as its result is known, so that a worker that is killed loses only the attempt under way.
+// attempts are what a claim has tried since the last entry about it. An attempt here is logged
+// before it is made, as decided, and again with its result: a worker that is killed meanwhile
+// leaves the first entry.
 type attempts struct {
 	rungs   []entry.Rung
 	pending bool         // the result of the last rung is not known
@@ -62,6 +63,18 @@ func (a *attempts) ended(e *Ending, by spent) {
 	a.pending = false
 }
 
+// begin closes the list of rungs for an entry. An attempt that is about to be made is decided in
+// this entry, and stands in the next one with its result. begin returns it for that one.
+func (a *attempts) begin() (next []entry.Rung) {
+	if !a.pending {
+		return nil
+	}
+	last := len(a.rungs) - 1
+	next = []entry.Rung{a.rungs[last]}
+	a.rungs[last].Result = resultDecided
+	return next
+}
+
 // drop notes that the attempt under way was not made: the claim ended before.
 func (a *attempts) drop() {
 	a.rungs[len(a.rungs)-1].Result, a.pending = Interrupted.Code, false
@@ -80,7 +93,7 @@ func (w *Worker) logAttempts(ctx context.Context, status string) {
 }
 
 func (w *Worker) logSpent(ctx context.Context, status string, by spent) {
-	if w.attempts.pending || len(w.attempts.rungs) == 0 {
+	if len(w.attempts.rungs) == 0 {
 		return
 	}
 	t := &w.claim.Task
@@ -90,7 +103,7 @@ func (w *Worker) logSpent(ctx context.Context, status string, by spent) {
 	if w.history.StartedAt > 0 {
 		a.ElapsedMS = new(max(time.Now().UnixMilli()-w.history.StartedAt, 0))
 	}
-	w.attempts.rungs = nil
+	w.attempts.rungs = w.attempts.begin()
 	w.submitAttempt(ctx, a)
 	if rungs := w.shadow.rungs; len(rungs) > 0 {
 		w.shadow.rungs = nil
@@ -123,6 +136,24 @@ func statusOf(s recovery.Strategy) string {
 	default:
 		return entry.StatusPassedOn
 	}
+}
+
+// takeUp notes the attempt that the claim itself is, if the task failed before: the rules of the
+// task's arm say which one. The claim's end, or its first failure, logs the result. If a person
+// gave the task to the agent against the rules, the claim is no attempt of theirs.
+func (w *Worker) takeUp(past *recovery.Task) {
+	if len(past.Failures) == 0 {
+		return
+	}
+	d := past.Decide(w.arms.Rules)
+	if !d.Action.Strategy.Attempts() {
+		return
+	}
+	w.attempts.policy, w.attempts.arm = w.arms.Rules.Hash(), w.arms.Arm
+	last := past.Failures[len(past.Failures)-1]
+	w.attempts.rungs = []entry.Rung{{Attempt: int64(len(past.Failures)), Class: last.Class, Code: last.Code, Rule: d.Rule.ID, Strategy: string(d.Action.Strategy),
+		Variant: string(d.Action.Variant) + string(d.Action.Scope), Model: d.Action.Model, Reason: string(d.Action.Reason)}}
+	w.attempts.pending = true
 }
 
 // logEnd logs the action that ends the claim.

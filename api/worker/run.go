@@ -309,8 +309,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 	w.say("%s: %s (%s)", w.claim.Task.Task, d.Action, d.Rule)
 	switch d.Action.Strategy {
 	case recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset, recovery.Wait:
-		w.logAttempts(ctx, entry.StatusPassedOn)
-		if w.again(held, &d) {
+		if w.again(ctx, held, &d) {
 			return true, nil
 		}
 		if cause := context.Cause(held); errors.Is(cause, ErrLeaseLost) {
@@ -399,10 +398,11 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 	}
 }
 
-// again notes the rung, and waits for the time that was decided. It reports false if the
+// again notes and logs the rung, and waits for the time that was decided. It reports false if the
 // claim ends meanwhile.
-func (w *Worker) again(held context.Context, d *recovery.Decision) bool {
-	w.tried(held, d, "")
+func (w *Worker) again(ctx, held context.Context, d *recovery.Decision) bool {
+	w.tried(ctx, d, "")
+	w.logAttempts(ctx, entry.StatusPassedOn)
 	w.history.Rungs = append(w.history.Rungs, w.history.RungOf(d.Action, d.Rule, recovery.ResultFailed))
 	return client.Pause(held, time.Duration(d.Action.WaitMS)*time.Millisecond) == nil
 }
@@ -415,6 +415,7 @@ func (w *Worker) remember(ctx context.Context) error {
 	t := &w.claim.Task
 	past := recovery.Task{Ref: t.Task, Type: t.Type, Epoch: t.Epoch, MaxRetries: t.MaxRetries, Failures: t.Failures}
 	w.history = *past.History(w.arms.Rules)
+	w.takeUp(&past)
 	return w.restorePoint(ctx)
 }
 

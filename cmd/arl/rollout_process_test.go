@@ -201,7 +201,7 @@ func TestRunObeysRollout(t *testing.T) {
 	})
 	m.arl("rollout", "promote", "r1", "--stage", "canary", "--share", "500", "--reason", "the shadow agrees", "--yes")
 	check(armed("canary", true), func(holder entry.Principal) []decision {
-		return []decision{{holder, entry.ArmCanary, candidate, "retry:failed escalate:decided"}}
+		return []decision{{holder, entry.ArmCanary, candidate, "retry:decided"}, {holder, entry.ArmCanary, candidate, "retry:failed escalate:decided"}}
 	})
 	check(armed("control", false), func(holder entry.Principal) []decision {
 		return []decision{{holder, entry.ArmControl, baseline, "fail_reassign:decided"}, {router, entry.ArmControl, baseline, "fail_reassign:decided"}}
@@ -212,7 +212,7 @@ func TestRunObeysRollout(t *testing.T) {
 	})
 	public := filepath.Join(t.TempDir(), "public")
 	m.arl("log", "export", public)
-	if found := arms(t, public); found[entry.ArmControl] != 4 || found[entry.ArmShadow] != 2 || found[entry.ArmCanary] != 1 || found[""] != 2 {
+	if found := arms(t, public); found[entry.ArmControl] != 4 || found[entry.ArmShadow] != 2 || found[entry.ArmCanary] != 2 || found[""] != 2 {
 		t.Errorf("the export has attempts of %v", found)
 	}
 	m.arl("log", "audit")

@@ -81,9 +81,10 @@ func TestRunGoesOnInTheLadder(t *testing.T) {
 		t.Errorf("%+v\n%s", next, said)
 	}
 	tried := entriesOf[entry.Attempt](m, entry.KindAttempt, "--agent", string(holder))
-	if len(tried) == 0 || tried[0].Agent != holder || tried[0].Task != entry.Ref(task) || tried[0].Policy == "" || tried[0].Status != entry.StatusPassedOn ||
-		len(tried[0].Rungs) != 2 || tried[0].Rungs[0].Strategy != "retry" || tried[0].Rungs[0].Result != "failed" || tried[0].Rungs[0].LatencyMS == nil ||
-		tried[0].Rungs[1].Strategy != "fail_reassign" || tried[0].Rungs[1].Result != "decided" {
+	if len(tried) < 2 || len(tried[0].Rungs) != 1 || tried[0].Rungs[0].Strategy != "retry" || tried[0].Rungs[0].Result != "decided" || // before it was made
+		tried[1].Agent != holder || tried[1].Task != entry.Ref(task) || tried[1].Policy == "" || tried[1].Status != entry.StatusPassedOn ||
+		len(tried[1].Rungs) != 2 || tried[1].Rungs[0].Strategy != "retry" || tried[1].Rungs[0].Result != "failed" || tried[1].Rungs[0].LatencyMS == nil ||
+		tried[1].Rungs[1].Strategy != "fail_reassign" || tried[1].Rungs[1].Result != "decided" {
 		t.Errorf("%+v", tried)
 	}
 	second, more := m.scripted(next.Agent, task, "exit 1")
@@ -119,7 +120,8 @@ func TestRunSpends(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%s %d %d", all[i].Status, orZero(all[i].CostMicroUSD), orZero(all[i].Tokens)))
 	}
-	want := []string{"retry failed 0 0", "passed_on 0 0", "retry failed 1000000 70", "escalate decided 0 0", "escalated 2000000 140"}
+	want := []string{"retry decided 0 0", "passed_on 0 0", "retry failed 0 0", "retry decided 0 0", "passed_on 0 0",
+		"retry failed 1000000 70", "escalate decided 0 0", "escalated 2000000 140"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q\n%s", got, want, said)
 	}

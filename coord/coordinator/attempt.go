@@ -1,8 +1,12 @@
 package coordinator
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 
+	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
@@ -11,41 +15,176 @@ import (
 // resultDecided is the result of an action that others carry out.
 const resultDecided = "decided"
 
-// attemptsOf returns the entry of the decision that a claim rests on, about the work of the agent
-// that had the task before. In a shadow, the entry of what the candidate would have decided
-// follows. It returns none if the claim rests on no failure. The coordinator submits all at once,
-// the claim first: the claim stands also if the ledger refuses an attempt.
-func attemptsOf(s *coord.State, body entry.Body, now int64, rules *coord.Rules) []entry.Body {
+// ruleRouter is the rule of what the router decides before any rule of recovery does.
+const ruleRouter = "router"
+
+// decision is what the router decided about the newest failure of a task: its attempt entry, and
+// in a shadow also that of what the candidate would have decided.
+type decision struct {
+	task    entry.Ref
+	entries []entry.Body
+}
+
+// id names a decision: the same decision about the same failure has the same id, also in another
+// process. The entry derives its jti from the id, so that the log has each decision once (REG-2).
+func (d *decision) id() string {
+	first, _ := d.entries[0].(*entry.Attempt)
+	return first.JTI
+}
+
+// decisions remembers what was decided about the tasks that wait, by task. It saves signatures. A
+// coordinator that has just started remembers nothing, and the log refuses what it knows.
+type decisions map[entry.Ref]remembered
+
+type remembered struct {
+	changed uint64           // index of the task's newest entry then
+	rules   *recovery.Policy // that were in force
+	rollout uint64           // index of the newest entry of the rollout under way
+	id      string           // of the decision
+}
+
+// stage returns the newest entry of the rollout under way; 0: none is.
+func stage(s *coord.State) uint64 {
+	if now := s.Rollouts().Current(); now != nil {
+		return now.Moved
+	}
+	return 0
+}
+
+// of returns the decision behind a claim; nil if the claim rests on no failure, or if the log has
+// the decision. The coordinator submits both at once, the claim first: the claim stands also if the
+// ledger refuses an attempt.
+func (k decisions) of(s *coord.State, body entry.Body, now int64, rules *coord.Rules) *decision {
 	claim, ok := body.(*entry.Task)
 	if !ok || claim.Op != entry.TaskAssign {
 		return nil
 	}
-	v, ok := s.Task(claim.Task)
+	d := decide(s, claim.Task, now, rules)
+	if d == nil || k[claim.Task].id == d.id() {
+		return nil
+	}
+	return d
+}
+
+// open returns what was decided about the tasks that failed and that no claim of todo gives to an
+// agent: to wait, or to leave the task to people. It forgets the tasks that wait no more.
+func (k decisions) open(s *coord.State, todo []entry.Body, now int64, rules *coord.Rules) (all []*decision) {
+	claimed, waiting := map[entry.Ref]bool{}, map[entry.Ref]bool{}
+	for _, body := range todo {
+		if t, ok := body.(*entry.Task); ok {
+			claimed[t.Task] = true
+		}
+	}
+	var inForce *recovery.Policy // the empty log has none, and no task
+	rollout := stage(s)
+	for task, changed := range s.Failed() {
+		if inForce == nil {
+			inForce = rules.Of(s)
+		}
+		waiting[task] = true
+		if known, ok := k[task]; claimed[task] || ok && known.changed == changed && known.rules == inForce && known.rollout == rollout || len(all) == openMax {
+			continue
+		}
+		d := decide(s, task, now, rules)
+		if d == nil {
+			continue
+		}
+		if k[task].id != d.id() {
+			all = append(all, d)
+		}
+		k[task] = remembered{changed, inForce, rollout, d.id()}
+	}
+	for task := range k {
+		if !waiting[task] {
+			delete(k, task)
+		}
+	}
+	return all
+}
+
+// openMax bounds the decisions that are submitted at a time.
+const openMax = 64
+
+// decide returns what the router decides about the newest failure of a task, about the work of the
+// agent that had the task before. It is nil if there is no failure.
+func decide(s *coord.State, task entry.Ref, now int64, rules *coord.Rules) *decision {
+	v, ok := s.Task(task)
 	if !ok || len(v.Failures) == 0 || v.Agent == "" {
 		return nil
 	}
 	s.Consult(&v, now, rules)
-	if v.Recovery == nil {
-		return nil
-	}
-	last := &v.Failures[len(v.Failures)-1]
-	_, id := claim.Task.Split()
+	_, id := task.Split()
 	arms := s.Rollouts().Of(rules.Of(s), id)
-	made := func(policy *recovery.Policy, arm entry.Arm, rule, strategy, reason string, due int64) entry.Body {
-		rule, _, _ = strings.Cut(rule, "[")
-		wait := max(due-last.At, 0)
-		return &entry.Attempt{
-			Header: entry.Header{V: claim.V, Aud: claim.Aud, Wid: claim.Wid}, Agent: v.Agent, Task: claim.Task, Policy: policy.Hash(), Arm: arm,
-			AttemptCase: entry.AttemptCase{Case: id, Status: entry.StatusPassedOn, Rungs: []entry.Rung{{
-				Attempt: int64(len(v.Failures)), Class: last.Class, Code: last.Code, Rule: rule, Strategy: strategy, Result: resultDecided,
-				WaitMS: &wait, Reason: reason,
-			}}},
+	one := recovery.TaskDecision{Due: v.Failures[len(v.Failures)-1].At}
+	if r := v.Recovery; r != nil {
+		one.Rule.ID, one.Action.Strategy, one.Action.Reason, one.Due = r.Rule, recovery.Strategy(r.Strategy), recovery.Reason(r.Reason), r.Due
+	} else {
+		one.Rule.ID, one.Action.Strategy, one.Action.Reason = withoutRules(&v)
+	}
+	d := &decision{task: task, entries: []entry.Body{attemptOf(&v, arms.Rules, arms.Arm, &one)}}
+	if arms.Beside != nil && v.Recovery != nil {
+		beside := s.Beside(task, now, arms.Beside)
+		d.entries = append(d.entries, attemptOf(&v, arms.Beside, entry.ArmShadow, &beside))
+	}
+	return d
+}
+
+// withoutRules is what the router decides where no rule is asked: a task without retries goes to
+// people, and one whose effects nobody knows waits until somebody does.
+func withoutRules(v *api.Task) (rule string, strategy recovery.Strategy, reason recovery.Reason) {
+	if v.RetriesSpent() {
+		return ruleRouter, recovery.Escalate, "retries_spent"
+	}
+	return ruleRouter, recovery.Wait, recovery.ReasonEffectsUnknown
+}
+
+// attemptOf returns the entry of a decision. A strategy that executes nothing again leaves the task
+// to people.
+func attemptOf(v *api.Task, policy *recovery.Policy, arm entry.Arm, d *recovery.TaskDecision) *entry.Attempt {
+	last := &v.Failures[len(v.Failures)-1]
+	wait, status := max(d.Due-last.At, 0), entry.StatusPassedOn
+	if s := d.Action.Strategy; !s.Attempts() && s != recovery.Wait && arm != entry.ArmShadow {
+		status = entry.StatusEscalated
+	}
+	_, id := v.Task.Split()
+	rule, _, _ := strings.Cut(d.Rule.ID, "[")
+	a := &entry.Attempt{
+		Header: entry.Header{V: 1, Wid: v.Wid}, Agent: v.Agent, Task: v.Task, Policy: policy.Hash(), Arm: arm,
+		AttemptCase: entry.AttemptCase{Case: id, Status: status, Rungs: []entry.Rung{{
+			Attempt: int64(len(v.Failures)), Class: last.Class, Code: last.Code, Rule: rule, Strategy: string(d.Action.Strategy), Result: resultDecided,
+			WaitMS: &wait, Reason: string(d.Action.Reason),
+		}}},
+	}
+	a.JTI = entry.AttemptJTI(string(v.Task), fmt.Sprint(v.Epoch, "|", rule, "|", d.Action.Strategy, "|", d.Action.Reason, "|", a.Policy, "|", arm))
+	return a
+}
+
+// record submits decisions. The log has those that it refuses for their id: a coordinator wrote
+// them before it restarted.
+func (k *Coordinator) record(ctx context.Context, now int64, all []*decision, size uint64) (written bool, err error) {
+	var bodies []entry.Body
+	for _, d := range all {
+		bodies = append(bodies, d.entries...)
+	}
+	for len(bodies) > 0 {
+		taken, err := k.write(ctx, now, bodies...)
+		written = written || taken > 0
+		refusal, refused := errors.AsType[*entry.Refusal](err)
+		switch {
+		case err == nil:
+			return written, nil
+		case !refused:
+			return written, err
+		case refusal.Problem == entry.IDConflict:
+		default:
+			if a, ok := bodies[taken].(*entry.Attempt); ok {
+				delete(k.decided, a.Task) // so that it is tried again
+			}
+			if k.Refused != nil && (written || k.Replica.View().Size == size) {
+				k.Refused(bodies[taken], refusal)
+			}
 		}
+		bodies = bodies[taken+1:]
 	}
-	all := []entry.Body{made(arms.Rules, arms.Arm, v.Recovery.Rule, v.Recovery.Strategy, v.Recovery.Reason, v.Recovery.Due)}
-	if arms.Beside != nil {
-		d := s.Beside(claim.Task, now, arms.Beside)
-		all = append(all, made(arms.Beside, entry.ArmShadow, d.Rule.ID, string(d.Action.Strategy), string(d.Action.Reason), d.Due))
-	}
-	return all
+	return written, nil
 }

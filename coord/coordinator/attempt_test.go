@@ -2,13 +2,17 @@ package coordinator
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
 
@@ -25,6 +29,71 @@ func TestNoCrashLosesTheAttemptOfAClaim(t *testing.T) {
 		}
 		claimed(t, at, false)
 	}
+}
+
+// TestEachDecisionLeavesOneEntry has a task fail for each thing that the router may decide: the log
+// has an entry of each decision, once, whatever coordinators start again meanwhile. A decision to
+// wait is not written a second time by the claim that follows.
+func TestEachDecisionLeavesOneEntry(t *testing.T) {
+	s, now := &site{world: emptyWorld(t), fs: vfs.NewMem(), dir: "data"}, &clock{time.Now()}
+	s.open()
+	s.c.leases.now = now.now
+	kinds := map[string]string{"escalates": "", "undoes": "        - { strategy: rollback }\n",
+		"isolates": "        - { strategy: quarantine, severity: critical }\n", "spent": "        - { strategy: retry }\n",
+		"later": "        - { strategy: retry, backoff: { base_ms: 600000, factor: 2, max_ms: 600000, jitter_ppm: 0 } }\n"}
+	rules := "\n  rules:\n"
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		rules += "    - id: " + kind + "\n      when: task_type == \"" + kind + "\"\n      ladder:\n" + kinds[kind] + "        - { strategy: escalate }\n"
+	}
+	p, err := recovery.Load("rules", []byte(strings.Replace(string(recovery.DefaultDocument()), "\n  rules:\n", rules, 1)))
+	must(t, err)
+	policy, agent := s.genesis(), s.Enrol("root", "a", entry.RoleAgent)
+	policy.Recovery, agent.Capabilities = p.JSON(), slices.Sorted(maps.Keys(kinds))
+	s.submit(4, "", s.signed(policy, agent, s.Enrol("root", "k", entry.RoleCoordinator), s.Enrol("root", "o", entry.RoleOperator))...)
+	for _, kind := range agent.Capabilities {
+		task := s.newTask(kind)
+		task.Type, task.MaxRetries = kind, new(int64(3))
+		if kind == "spent" {
+			task.MaxRetries = new(int64(0))
+		}
+		s.submit(1, "", s.Sign(task))
+	}
+	step := func(after time.Duration) {
+		for range 4 { // each by a coordinator that remembers nothing
+			s.pass(now, after)
+			_, _, err := s.coordinator().Step(t.Context())
+			must(t, err)
+		}
+	}
+	decided := func() (all []string) {
+		for e, err := range s.entries() {
+			must(t, err)
+			if a, ok := e.Body.(*entry.Attempt); ok {
+				_, kind := a.Task.Split()
+				all = append(all, strings.Join([]string{kind, a.Rungs[0].Strategy, a.Rungs[0].Result, a.Status, string(a.Agent)}, " "))
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	step(2 * time.Minute) // the leases are lost
+	want := []string{"escalates escalate decided escalated a", "isolates quarantine decided escalated a", "later retry decided passed_on a",
+		"spent escalate decided escalated a", "undoes rollback decided escalated a"}
+	if got := decided(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	s.pass(now, 10*time.Minute)
+	_, _, err = s.coordinator().Step(t.Context())
+	must(t, err)
+	s.c.Read(func(state *coord.State) {
+		if v, _ := state.Task("o#later"); v.Epoch != 2 {
+			t.Errorf("nobody claims again: %+v", v)
+		}
+	})
+	if got := decided(); !slices.Equal(got, want) {
+		t.Errorf("behind the claim: %q, want %q", got, want)
+	}
+	s.check()
 }
 
 // claimed runs the claims with a crash at a write of the coordinator, and checks the log.

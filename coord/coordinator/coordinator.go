@@ -28,8 +28,8 @@ type Log interface {
 }
 
 // Coordinator decides. Its loop asks [coord.State.Next], [coord.State.Route] and
-// [Leases.Lost] what to write, signs the entries and submits them. A coordinator keeps no
-// state of its own: after a restart it continues from the log alone.
+// [Leases.Lost] what to write, signs the entries and submits them. After a restart, a coordinator
+// continues from the log alone.
 type Coordinator struct {
 	Replica   *Replica
 	Log       Log
@@ -43,6 +43,8 @@ type Coordinator struct {
 	// had not grown since the draft, but for an entry of the same submission. If the log has
 	// grown, the refusal is no news: the coordinator drafts again.
 	Refused func(entry.Body, *entry.Refusal)
+
+	decided decisions
 }
 
 // pauseMS is the longest wait after a refusal, in milliseconds, if the log does not grow.
@@ -66,8 +68,11 @@ func (k *Coordinator) Run(ctx context.Context) error {
 // seen. wake is the instant, in Unix milliseconds, at which more entries may be due even if
 // the log does not grow.
 func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err error) {
+	if k.decided == nil {
+		k.decided = decisions{}
+	}
 	for {
-		now, todo, silences, decided := k.Log.Now(), []entry.Body(nil), map[entry.Body]coord.Silence{}, map[entry.Body][]entry.Body{}
+		now, todo, silences, decided, open := k.Log.Now(), []entry.Body(nil), map[entry.Body]coord.Silence{}, map[entry.Body]*decision{}, []*decision(nil)
 		lost, wait := k.Replica.leases.Lost()
 		k.Replica.Read(func(s *coord.State) {
 			size = s.Size()
@@ -80,18 +85,23 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 				if of, silent := s.SilenceOf(body, now); silent {
 					silences[body] = of
 				}
-				decided[body] = attemptsOf(s, body, now, k.Replica.Rules())
+				decided[body] = k.decided.of(s, body, now, k.Replica.Rules())
 			}
+			open = k.decided.open(s, todo, now, k.Replica.Rules())
 		})
 		if wait >= 0 {
 			wake = min(wake, now+wait.Milliseconds()+1)
 		}
 		written := false
 		for _, body := range todo {
-			batch := append([]entry.Body{body}, decided[body]...)
+			batch := []entry.Body{body}
+			if d := decided[body]; d != nil {
+				batch = append(batch, d.entries...)
+			}
 			taken, err := k.write(ctx, now, batch...)
 			refusal, refused := errors.AsType[*entry.Refusal](err)
 			switch {
+			case refused && taken > 0 && refusal.Problem == entry.IDConflict: // the log has the decision
 			case refused && k.Refused != nil && (taken > 0 || k.Replica.View().Size == size):
 				k.Refused(batch[taken], refusal)
 			case !refused && err != nil:
@@ -102,6 +112,11 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 			}
 			written = written || taken > 0
 		}
+		recorded, err := k.record(ctx, now, open, size)
+		if err != nil {
+			return size, wake, err
+		}
+		written = written || recorded
 		if !written {
 			if len(todo) > 0 {
 				wake = min(wake, now+pauseMS)
@@ -115,12 +130,14 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 func (k *Coordinator) write(ctx context.Context, now int64, bodies ...entry.Body) (taken int, err error) {
 	batch := make([]*entry.Entry, len(bodies))
 	for i, body := range bodies {
-		id, err := k.newID()
-		if err != nil {
-			return 0, err
-		}
 		h := entry.HeaderOf(body)
-		h.JTI, h.Iss, h.Iat = id, k.Principal, now/1000
+		var err error
+		if h.JTI == "" {
+			if h.JTI, err = k.newID(); err != nil {
+				return 0, err
+			}
+		}
+		h.Iss, h.Aud, h.Iat = k.Principal, k.Replica.origin, now/1000
 		if batch[i], err = entry.New(body); err != nil {
 			return 0, err
 		}

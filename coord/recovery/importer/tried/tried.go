@@ -32,7 +32,8 @@ type pastTask struct {
 	kind    string
 	step    scenario.Step
 	failed  bool
-	decided scenario.Variation // that the next claim carries out; empty: nobody said
+	decided scenario.Variation // that the next claim carries out, or this one by itself; empty: nobody said
+	about   *scenario.Failure  // that decided answers
 	within  bool               // the claim has attempts of its own in the log
 	outcome scenario.Outcome
 }
@@ -69,9 +70,10 @@ func (k *Past) within(index uint64, a *entry.Attempt, one *entry.AttemptCase) {
 		r := &one.Rungs[i]
 		way := scenario.Variation{Strategy: r.Strategy, Variant: r.Variant, Model: r.Model}
 		if r.Result == "decided" {
-			t.decided = way
+			t.decided, t.about = way, harmless(r.Class, r.Code)
 			continue
 		}
+		t.decided = scenario.Variation{} // this is its result
 		if !t.failed {
 			t.fail(index, scenario.Attempt{Outcome: scenario.Failed, Failure: harmless(r.Class, r.Code)})
 		}
@@ -110,6 +112,8 @@ func (k *Past) Task(index uint64, b *entry.Task) {
 		t.step.Agent = cmp.Or(t.step.Agent, b.Iss)
 	case b.Snapshot != nil:
 		t.claimFailed(index, b.Snapshot)
+	case b.Op == entry.TaskFail: // its lease was lost
+		t.claimFailed(index, nil)
 	case b.Op == entry.TaskComplete && t.failed:
 		if t.outcome = scenario.OK; !t.within {
 			t.step.Attempts = append(t.step.Attempts, scenario.Attempt{Variation: t.way(), Outcome: scenario.OK})
@@ -127,13 +131,22 @@ func (t *pastTask) way() scenario.Variation {
 	return scenario.Variation{Strategy: "fail_reassign"} // a person gave it to somebody
 }
 
+// claimFailed takes up how a claim ended. Without a snapshot, the agent or its machine is gone.
+// What the claim had decided to try by itself then, and has no result of, failed with it.
 func (t *pastTask) claimFailed(index uint64, s *entry.Snapshot) {
-	latency := max(s.TakenAt-s.StartedAt, 0)
-	made := scenario.Attempt{Outcome: scenario.Failed, Failure: harmless(s.Class, s.Code), CostMicroUSD: &s.CostMicroUSD, LatencyMS: &latency}
+	made := scenario.Attempt{Outcome: scenario.Failed, Failure: harmless("crash", "lost")}
+	if s != nil {
+		latency := max(s.TakenAt-s.StartedAt, 0)
+		made.Failure, made.CostMicroUSD, made.LatencyMS = harmless(s.Class, s.Code), &s.CostMicroUSD, &latency
+	}
+	lost := s == nil && t.decided != (scenario.Variation{})
+	if lost && !t.failed {
+		t.fail(index, scenario.Attempt{Outcome: scenario.Failed, Failure: t.about})
+	}
 	switch n := len(t.step.Attempts); {
 	case !t.failed:
 		t.fail(index, made)
-	case t.within && n > 0: // the last attempt within the claim is the one that ended it
+	case t.within && n > 0 && !lost: // the last attempt within the claim is the one that ended it
 		t.step.Attempts[n-1].Failure = made.Failure
 		t.step.Attempts[n-1].CostMicroUSD, t.step.Attempts[n-1].Outcome = made.CostMicroUSD, scenario.Failed
 	default:

@@ -58,6 +58,36 @@ func TestTask(t *testing.T) {
 	}
 }
 
+// TestKilled has a supervisor die while it tries again: the attempt that it had decided failed with
+// it. What the next agent tries stands in the entry of that agent.
+func TestKilled(t *testing.T) {
+	k := New("ledger")
+	k.Task(0, task(entry.TaskCreate, nil))
+	k.Task(1, task(entry.TaskStart, nil))
+	k.Attempt(2, rungs(entry.Rung{Class: "crash", Code: "panic", Strategy: "retry", Result: "decided"}))
+	k.Attempt(3, rungs(entry.Rung{Class: "crash", Code: "panic", Strategy: "retry", Result: "failed"}, entry.Rung{Class: "crash", Code: "panic", Strategy: "state_reset", Result: "decided"}))
+	k.Task(4, task(entry.TaskFail, nil))
+	k.Attempt(5, rungs(entry.Rung{Class: "crash", Code: "lost", Strategy: "fail_reassign", Result: "decided"}))
+	k.Task(6, task(entry.TaskStart, nil))
+	k.Attempt(7, rungs(entry.Rung{Class: "crash", Code: "lost", Strategy: "fail_reassign", Result: "ok"}))
+	k.Task(8, task(entry.TaskComplete, nil))
+	all := k.Cases()
+	if len(all) != 1 || all[0].Steps[0].Failure.Code != "panic" || all[0].Outcome != scenario.OK {
+		t.Fatalf("%+v", all)
+	}
+	var ways []string
+	for _, a := range all[0].Steps[0].Attempts {
+		way := a.Strategy + " " + string(a.Outcome)
+		if a.Failure != nil {
+			way += " " + a.Failure.Code
+		}
+		ways = append(ways, way)
+	}
+	if diff := cmp.Diff([]string{"retry failed panic", "state_reset failed lost", "fail_reassign ok"}, ways); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestCases has a case stand in the log twice, in the shadow, without steps, and with facts that
 // are no case.
 func TestCases(t *testing.T) {
