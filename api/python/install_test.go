@@ -11,11 +11,12 @@ import (
 
 	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/needs"
+	"recoveryledger/testdata/program"
 	"recoveryledger/testdata/python"
 )
 
 // TestPythonIsInstalled follows the section Install of the page, word by word and without a package
-// index. The package is then imported from where it was installed.
+// index. The first page is then followed with the package as it was installed.
 func TestPythonIsInstalled(t *testing.T) {
 	budget.Unraced(t, "the program is written in Python; its ledger does what those of cmd/arl do")
 	t.Parallel()
@@ -29,8 +30,10 @@ func TestPythonIsInstalled(t *testing.T) {
 		t.Fatal("the page has no commands that install the package")
 	}
 	dir, bin := t.TempDir(), t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, "api", "python"), os.DirFS(python.Dir())); err != nil {
-		t.Fatal(err)
+	for _, part := range []string{"api/python", "ledger/entry/schema"} { // to which a link of the package leads
+		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(program.Root(), part))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := os.Symlink(builder(t), filepath.Join(bin, "python3")); err != nil {
 		t.Fatal(err)
@@ -41,6 +44,11 @@ func TestPythonIsInstalled(t *testing.T) {
 	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "PIP_NO_INDEX=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "\n"+filepath.Join(dir, "env")) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd = exec.CommandContext(t.Context(), python.Interpreter(t), "-m", "unittest", "tests.test_first_page")
+	cmd.Env = append(os.Environ(), "ARL="+program.Arl(t), "PYTHONDONTWRITEBYTECODE=1", "INSTALLED="+filepath.Join(dir, "env", "bin", "python3"))
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -32,17 +31,14 @@ func TestPythonChaos(t *testing.T) {
 	}
 }
 
-// TestPythonConformsChaos holds the package to the draft: its verifier by the vectors, and its
-// agent by the cases in which nobody lies, where the budget is not large.
-func TestPythonConformsChaos(t *testing.T) {
+// TestPythonConforms holds the package to the draft: its verifier by the vectors, and its agent by
+// every case.
+func TestPythonConforms(t *testing.T) {
 	budget.Unraced(t, "the program is written in Python; its ledger does what those of cmd/arl do")
 	t.Parallel()
 	interpreter := python.Interpreter(t)
-	agent := []string{"agent", "--limit", "30s", "--", interpreter, filepath.Join("tests", "kit_agent.py")}
-	if !budget.Large() {
-		agent = slices.Insert(agent, 1, "--case", "undo/[cr]*")
-	}
-	verifier := []string{"verifier", "--vectors", filepath.Join(program.Root(), "testdata", "vectors"), "--", interpreter, "-m", "recoveryledger.verify.judge"}
+	agent := []string{"agent", "--limit", "60s", "--", interpreter, filepath.Join("tests", "kit_agent.py")}
+	verifier := []string{"verifier", "--limit", "60s", "--vectors", filepath.Join(program.Root(), "testdata", "vectors"), "--", interpreter, "-m", "recoveryledger.verify.judge"}
 	for _, args := range [][]string{agent, verifier} {
 		cmd := exec.CommandContext(t.Context(), program.Arl(t), append([]string{"conformance"}, args...)...)
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+python.Dir(), "PYTHONDONTWRITEBYTECODE=1")

@@ -96,7 +96,7 @@ class Files(unittest.TestCase):
 
 class Vectors(unittest.TestCase):
     def test_every_vector_without_a_like(self) -> None:
-        """Those of an entry, a key or a proof; TestPythonConformsChaos asks all of them."""
+        """Those of an entry, a key or a proof; TestPythonConforms asks all of them."""
         schemas, checked = Schemas.of_package(), 0
         for group, function in judge.GROUPS.items():
             for file in sorted((TREE / "testdata/vectors" / group).rglob("*.json")):
