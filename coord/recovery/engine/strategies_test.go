@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -162,6 +163,12 @@ func TestMissingStrategyIsNoPass(t *testing.T) {
 	}
 	incomplete.Classes = slices.DeleteFunc(incomplete.Classes, func(c BaselineClass) bool { return c.Class == "crash" })
 	r := newTestRun(t, failing("transient", "timeout"), filepath.Join(t.TempDir(), "run"))
+	r.Policy, r.Strategies, r.Baseline = p, triage, incomplete
+	if _, err := r.Do(t.Context()); !errors.Is(err, ErrOtherCases) {
+		t.Errorf("a baseline of other cases: %v", err)
+	}
+	incomplete.ScenarioDigest = "" // as of no file of cases
+	r = newTestRun(t, failing("transient", "timeout"), filepath.Join(t.TempDir(), "run"))
 	r.Policy, r.Strategies, r.Baseline = p, triage, incomplete
 	if report, err := r.Do(t.Context()); err != nil || verdicts(&report)["baseline"] != Unknown || report.Recommendation != Inconclusive {
 		t.Errorf("%s, gates %+v, %v", report.Recommendation, report.Gates, err)
