@@ -31,7 +31,7 @@ func (k *awayKey) Sign(msg []byte) ([]byte, error) {
 	}
 	time.Sleep(time.Duration(k.delay.Load())) // as a slow key does
 	k.gate.Lock()
-	k.gate.Unlock() //nolint:staticcheck // it waits for whoever holds it
+	defer k.gate.Unlock()
 	return k.Signer.Sign(msg)
 }
 

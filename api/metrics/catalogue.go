@@ -212,6 +212,7 @@ func ofRecovery() []Metric {
 func ofTasks() []Metric {
 	return group("Tasks",
 		Metric{Name: "arl_tasks", Type: Gauge, pulled: true, Labels: []Label{label("state", "the states of tasks", texts(entry.TaskStates())...)}, Meaning: "Tasks by state, of the whole log."},
+		Metric{Name: "arl_tasks_unassignable", Type: Gauge, pulled: true, Meaning: "Tasks that wait for a claim and that no enrolled agent can get, among the newest 1,024."},
 		Metric{Name: "arl_task_operations_total", Type: Counter, Labels: []Label{label("op", "the operations on tasks", operations...)}, Meaning: "Operations on tasks."},
 		Metric{Name: "arl_task_retries_total", Type: Counter, pulled: true, Meaning: "Claims of tasks after failures, in the whole log."},
 		Metric{Name: "arl_crashes_total", Type: Counter, Labels: []Label{label("kind", "the codes of class crash, or other", append(entry.Codes("crash"), Other)...)},

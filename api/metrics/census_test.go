@@ -76,7 +76,7 @@ func crowd(tb testing.TB) (*coordinator.Replica, int64) {
 func TestCensusOfManyIncidents(t *testing.T) {
 	c, now := crowd(t)
 	m := New()
-	m.add("state", func(emit emit) { readState(c, now, emit) })
+	m.add("state", func(emit emit) { m.readState(c, now, emit) })
 	server := httptest.NewServer(m.Handler())
 	defer server.Close()
 	read := func() (size int) {

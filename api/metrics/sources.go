@@ -24,7 +24,7 @@ func (m *Metrics) Ledger(l *ledger.Log, c *coordinator.Replica, now func() time.
 		emit("arl_fold_lag_entries", float64(c.Behind()))
 		emit("arl_snapshot_lag_entries", float64(l.SnapshotLag()))
 		emit("arl_queue_depth", float64(l.Waiting()))
-		readState(c, l.Now(), emit)
+		m.readState(c, l.Now(), emit)
 		held, lost := c.Leases().Counts()
 		emit("arl_leases", float64(held))
 		emit("arl_leases_lost_total", float64(lost))
@@ -46,7 +46,7 @@ func age(l *ledger.Log, index uint64) float64 {
 }
 
 // readState emits what follows from the fold, of one state.
-func readState(c *coordinator.Replica, now int64, emit emit) {
+func (m *Metrics) readState(c *coordinator.Replica, now int64, emit emit) {
 	c.Read(func(s *coord.State) {
 		census := s.Census(now)
 		for _, state := range entry.IncidentStates() {
@@ -65,7 +65,27 @@ func readState(c *coordinator.Replica, now int64, emit emit) {
 			emit("arl_tasks", float64(tasks[state]), string(state))
 		}
 		emit("arl_task_retries_total", float64(s.TaskRetries()))
+		emit("arl_tasks_unassignable", float64(unassignable(s, m.follower.rules, now)))
 	})
+}
+
+// tasksScanned is how many of the newest tasks are looked at for those that no agent can get: a
+// read of the metrics must not take longer as the log grows.
+const tasksScanned = 1024
+
+// unassignable counts the tasks that wait for a claim and that no agent can get.
+func unassignable(s *coord.State, rules *coord.Rules, now int64) (n int) {
+	counts := s.TaskCounts()
+	if counts[entry.TaskCreated]+counts[entry.TaskFailed]+counts[entry.TaskInterrupted] == 0 {
+		return 0
+	}
+	views := s.Tasks(0, tasksScanned)
+	for i := range views {
+		if s.Consult(&views[i], now, rules); views[i].Unassignable {
+			n++
+		}
+	}
+	return n
 }
 
 // Anchor shows the anchor file of a log, and the log's origin.

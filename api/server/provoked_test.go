@@ -165,6 +165,11 @@ func provokeTasks(t *testing.T, seen provoked) {
 	c.put(crashed)
 	c.put(c.move("coordinator", ref, entry.TaskAssign, "agent-2"))
 	seen.read(c.node)
+	if n := c.metric("arl_tasks_unassignable"); n != "0" {
+		t.Errorf("%s tasks that no agent can get, want 0", n)
+	}
+	c.create("two", func(b *entry.Task) { b.Type = "nobody-can" })
+	seen.until(c.node, "arl_tasks_unassignable")
 }
 
 // provokeSilence lets the time of a proposal pass without an answer.

@@ -189,10 +189,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 		return err
 	}
 	defer func() { err = errors.Join(err, config.Evidence.Close()) }()
-	p, begins := &trust.Profile{URL: e.url, TLSCA: e.certificate}, n.Log.Head().Size == 0
-	if !begins && o.policy != "" {
-		n.Logger.Warn("--policy is not read: it is for a new ledger, and this one has a policy", slog.String("remedy", "arl policy apply "+o.policy))
-	}
+	p, begins := &trust.Profile{URL: e.url, TLSCA: e.certificate}, o.begins(n)
 	if err := n.Introduce(ctx, p, func() (*entry.Policy, error) { return e.policy, e.policyErr }); err != nil {
 		return err
 	}
@@ -217,8 +214,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	if err := cmp.Or(o.notifying.Begin(n, config.Metrics), o.publishing.Begin(ctx, n, p.Root, s.Checkpoint)); err != nil {
 		return err
 	}
-	if err := a.printStarted(&node.Started{URL: e.url, Origin: n.Origin, VerifierKeys: p.Root.LedgerKeys, Genesis: p.Root.Genesis.String(), Data: n.Dir,
-		Begins: begins, Certificate: e.certificate, AsksClients: e.asksClients}); err != nil {
+	if err := a.printStarted(e.started(n, p.Root, begins)); err != nil {
 		return err
 	}
 	served = true
@@ -240,6 +236,17 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	fail(nil)
 	beside.Wait()
 	return errors.Join(conflict, ahead, apart, err)
+}
+
+// begins reports whether this start makes the ledger. If not, nobody reads the file of its policy.
+func (o *serveOptions) begins(n *node.Node) bool {
+	if n.Log.Head().Size == 0 {
+		return true
+	}
+	if o.policy != "" {
+		n.Logger.Warn("--policy is not read: it is for a new ledger, and this one has a policy", slog.String("remedy", "arl policy apply "+o.policy))
+	}
+	return false
 }
 
 // trace makes spans of requests with --traces. ended sends the last ones.

@@ -19,6 +19,7 @@ import (
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
 )
 
 // serveSetup has the listener of a ledger, and the policy of a new ledger. It is made before the
@@ -95,4 +96,10 @@ func (e *serveSetup) loadTLS(o *serveOptions) (err error) {
 	e.asksClients = o.tlsClientCA != ""
 	e.certificate, err = filepath.Abs(o.tlsCert)
 	return err
+}
+
+// started returns what arl serve prints when the ledger takes entries.
+func (e *serveSetup) started(n *node.Node, root verify.Root, begins bool) *node.Started {
+	return &node.Started{URL: e.url, Origin: n.Origin, VerifierKeys: root.LedgerKeys, Genesis: root.Genesis.String(), Data: n.Dir,
+		Begins: begins, Certificate: e.certificate, AsksClients: e.asksClients}
 }

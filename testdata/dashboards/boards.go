@@ -35,7 +35,7 @@ var boards = []board{
 		{"Tokens an hour", "What models read and write to recover.", "short", []query{{`sum by (arm) (increase(arl_tokens_total[1h]))`, "{{arm}}"}}},
 		{"Cost an hour", "In micro-USD.", "short", []query{{`sum by (source) (increase(arl_cost_micro_usd_total[1h]))`, "{{source}}"}}},
 		{"Crashes", "Agents whose process ended.", "short", []query{{`sum by (kind) (increase(arl_crashes_total[1h]))`, "{{kind}}"}}},
-		{"Tasks", "What waits and what runs.", "short", []query{{`sum by (state) (arl_tasks)`, "{{state}}"}}},
+		{"Tasks", "What waits and what runs.", "short", []query{{`sum by (state) (arl_tasks)`, "{{state}}"}, {`arl_tasks_unassignable`, "nobody can"}}},
 		{"Leases", "Agents that hold a task, and those that fell silent.", "short", []query{{`arl_leases`, "held"}, {`increase(arl_leases_lost_total[1h])`, "lost in an hour"}}},
 	}},
 	{"incidents", "incidents and approvals", "How fast is a failure contained, decided and undone, and what stays?", []panel{
