@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -126,6 +127,41 @@ func list(ctx context.Context, in asker) (map[string]*hints, error) {
 		}
 	}
 	return nil, fmt.Errorf("mcp: the server's list of tools has more than %d pages", maxPages)
+}
+
+// learnTools waits until the tools of the server are known, where they are not known or have
+// changed. One call asks for them, and no call waits longer than for its own end. A server that
+// does not list its tools is asked again after a while, so that not each call waits for it.
+func (s *session) learnTools(ctx context.Context) {
+	s.mu.Lock()
+	if !s.listed && time.Now().After(s.again) {
+		s.listed, s.listing = true, make(chan struct{})
+		go s.list(context.WithoutCancel(ctx), s.listing) // ends with the server, or after the limit
+	}
+	listing := s.listing
+	s.mu.Unlock()
+	if listing == nil {
+		return
+	}
+	select {
+	case <-listing:
+	case <-ctx.Done():
+	}
+}
+
+// list asks for the tools of the server.
+func (s *session) list(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	ctx, cancel := context.WithTimeout(ctx, s.p.cfg.Ask)
+	defer cancel()
+	found, err := list(ctx, s)
+	if err != nil {
+		s.mu.Lock()
+		s.listed, s.again = false, time.Now().Add(listPause)
+		s.mu.Unlock()
+		s.tell("lists of tools", "the list of tools: %v; a tool that nothing is known of counts as undeclared", err)
+	}
+	s.p.learn(found)
 }
 
 // learn takes up what the server claims of its tools. What it claimed before counts, too: a server

@@ -174,7 +174,7 @@ func (s *noteServer) call(m *message) {
 		answer(fmt.Sprint(params.Meta["agent-recovery/idempotency-key"])+" "+params.Arguments.Key, nil)
 	case "hang":
 	case "die":
-		os.Exit(3)
+		os.Exit(3) //nolint:gocritic // without what was deferred
 	case "flood":
 		for i := range 20_000 {
 			s.send(message{Method: "notifications/message", Params: json.RawMessage(fmt.Sprintf(`{"level":"info","data":%d}`, i))})
