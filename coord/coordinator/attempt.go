@@ -119,7 +119,8 @@ func decide(s *coord.State, task entry.Ref, now int64, rules *coord.Rules) *deci
 	if r := v.Recovery; r != nil {
 		one.Rule.ID, one.Action.Strategy, one.Action.Reason, one.Due = r.Rule, recovery.Strategy(r.Strategy), recovery.Reason(r.Reason), r.Due
 	} else {
-		one.Rule.ID, one.Action.Strategy, one.Action.Reason = withoutRules(&v)
+		one.Rule.ID = ruleRouter
+		one.Action.Strategy, one.Action.Reason = withoutRules(&v)
 	}
 	d := &decision{task: task, entries: []entry.Body{attemptOf(&v, arms.Rules, arms.Arm, &one)}}
 	if arms.Beside != nil && v.Recovery != nil {
@@ -131,11 +132,11 @@ func decide(s *coord.State, task entry.Ref, now int64, rules *coord.Rules) *deci
 
 // withoutRules is what the router decides where no rule is asked: a task without retries goes to
 // people, and one whose effects nobody knows waits until somebody does.
-func withoutRules(v *api.Task) (rule string, strategy recovery.Strategy, reason recovery.Reason) {
+func withoutRules(v *api.Task) (recovery.Strategy, recovery.Reason) {
 	if v.RetriesSpent() {
-		return ruleRouter, recovery.Escalate, "retries_spent"
+		return recovery.Escalate, "retries_spent"
 	}
-	return ruleRouter, recovery.Wait, recovery.ReasonEffectsUnknown
+	return recovery.Wait, recovery.ReasonEffectsUnknown
 }
 
 // attemptOf returns the entry of a decision. A strategy that executes nothing again leaves the task

@@ -133,7 +133,7 @@ func (x *execution) begin(ctx context.Context) error {
 		}
 	}
 	if x.Recorder != nil {
-		x.Batch.attempt = x.attemptOf
+		x.attempt = x.attemptOf
 		if err := x.Recorder.Begin(ctx, x.entry("open")); err != nil {
 			return err
 		}
