@@ -26,10 +26,13 @@ type decision struct {
 }
 
 // id names a decision: the same decision about the same failure has the same id, also in another
-// process. The entry derives its jti from the id, so that the log has each decision once (REG-2).
-func (d *decision) id() string {
-	first, _ := d.entries[0].(*entry.Attempt)
-	return first.JTI
+// process. The jti of each entry derives from what the entry says, so that the log has each one once
+// (REG-2).
+func (d *decision) id() (id string) {
+	for _, body := range d.entries {
+		id += entry.HeaderOf(body).JTI + " "
+	}
+	return id
 }
 
 // decisions remembers what was decided about the tasks that wait, by task. It saves signatures. A
@@ -160,32 +163,34 @@ func attemptOf(v *api.Task, policy *recovery.Policy, arm entry.Arm, d *recovery.
 	return a
 }
 
-// record submits decisions. The log has those that it refuses for their id: a coordinator wrote
-// them before it restarted.
-func (k *Coordinator) record(ctx context.Context, now int64, all []*decision, size uint64) (written bool, err error) {
+// record submits decisions, each signed once. recorded says that the log has one of them, be it from
+// before. refused says that the ledger refused one: it is tried again.
+func (k *Coordinator) record(ctx context.Context, now int64, all []*decision, size uint64) (recorded, refused bool, err error) {
 	var bodies []entry.Body
 	for _, d := range all {
 		bodies = append(bodies, d.entries...)
 	}
-	for len(bodies) > 0 {
-		taken, err := k.write(ctx, now, bodies...)
-		written = written || taken > 0
-		refusal, refused := errors.AsType[*entry.Refusal](err)
-		switch {
-		case err == nil:
-			return written, nil
-		case !refused:
-			return written, err
-		case refusal.Problem == entry.IDConflict:
-		default:
-			if a, ok := bodies[taken].(*entry.Attempt); ok {
-				delete(k.decided, a.Task) // so that it is tried again
-			}
-			if k.Refused != nil && (written || k.Replica.View().Size == size) {
-				k.Refused(bodies[taken], refusal)
-			}
-		}
-		bodies = bodies[taken+1:]
+	batch, err := k.sealed(now, bodies)
+	if err != nil {
+		return false, false, err
 	}
-	return written, nil
+	for next := 0; next < len(batch); next++ {
+		done, err := k.submit(ctx, batch[next:])
+		recorded, next = recorded || done > 0, next+done
+		if err == nil {
+			break
+		}
+		refusal, ok := errors.AsType[*entry.Refusal](err)
+		if !ok {
+			return recorded, refused, err
+		}
+		refused = true
+		if a, ok := batch[next].Body.(*entry.Attempt); ok {
+			delete(k.decided, a.Task)
+		}
+		if k.Refused != nil && (recorded || k.Replica.View().Size == size) {
+			k.Refused(batch[next].Body, refusal)
+		}
+	}
+	return recorded, refused, nil
 }

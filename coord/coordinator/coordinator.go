@@ -98,27 +98,25 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 			if d := decided[body]; d != nil {
 				batch = append(batch, d.entries...)
 			}
-			taken, err := k.write(ctx, now, batch...)
+			done, err := k.write(ctx, now, batch...)
 			refusal, refused := errors.AsType[*entry.Refusal](err)
 			switch {
-			case refused && taken > 0 && refusal.Problem == entry.IDConflict: // the log has the decision
-			case refused && k.Refused != nil && (taken > 0 || k.Replica.View().Size == size):
-				k.Refused(batch[taken], refusal)
+			case refused && k.Refused != nil && (done > 0 || k.Replica.View().Size == size):
+				k.Refused(batch[done], refusal)
 			case !refused && err != nil:
 				return size, wake, err
 			}
-			if of, silent := silences[body]; silent && taken > 0 && k.Silent != nil {
+			if of, silent := silences[body]; silent && done > 0 && k.Silent != nil {
 				k.Silent(of)
 			}
-			written = written || taken > 0
+			written = written || done > 0
 		}
-		recorded, err := k.record(ctx, now, open, size)
+		recorded, refused, err := k.record(ctx, now, open, size)
 		if err != nil {
 			return size, wake, err
 		}
-		written = written || recorded
-		if !written {
-			if len(todo) > 0 {
+		if written = written || recorded && !refused; !written { // a refusal that repeats waits for the pause
+			if len(todo) > 0 || refused {
 				wake = min(wake, now+pauseMS)
 			}
 			return size, wake, nil
@@ -126,26 +124,53 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 	}
 }
 
-// write completes, signs and submits entries, and returns how many are registered.
-func (k *Coordinator) write(ctx context.Context, now int64, bodies ...entry.Body) (taken int, err error) {
+// write completes, signs and submits entries, see [Coordinator.submit].
+func (k *Coordinator) write(ctx context.Context, now int64, bodies ...entry.Body) (done int, err error) {
+	batch, err := k.sealed(now, bodies)
+	if err != nil {
+		return 0, err
+	}
+	return k.submit(ctx, batch)
+}
+
+// sealed completes and signs entries.
+func (k *Coordinator) sealed(now int64, bodies []entry.Body) ([]*entry.Entry, error) {
 	batch := make([]*entry.Entry, len(bodies))
 	for i, body := range bodies {
 		h := entry.HeaderOf(body)
 		var err error
 		if h.JTI == "" {
 			if h.JTI, err = k.newID(); err != nil {
-				return 0, err
+				return nil, err
 			}
 		}
 		h.Iss, h.Aud, h.Iat = k.Principal, k.Replica.origin, now/1000
 		if batch[i], err = entry.New(body); err != nil {
-			return 0, err
+			return nil, err
 		}
 		if err := k.Seal(batch[i]); err != nil {
-			return 0, err
+			return nil, err
 		}
 	}
-	return k.Log.Submit(ctx, batch...)
+	return batch, nil
+}
+
+// submit registers entries up to the first that the ledger refuses, and returns how many the log
+// has then. An attempt whose id the log has is none that the ledger refuses: a coordinator wrote
+// the attempt before it restarted.
+func (k *Coordinator) submit(ctx context.Context, batch []*entry.Entry) (done int, err error) {
+	for done < len(batch) {
+		taken, err := k.Log.Submit(ctx, batch[done:]...)
+		if done += taken; err == nil {
+			break
+		}
+		refusal, refused := errors.AsType[*entry.Refusal](err)
+		if !refused || refusal.Problem != entry.IDConflict || batch[done].Kind != entry.KindAttempt {
+			return done, err
+		}
+		done++
+	}
+	return done, nil
 }
 
 func (k *Coordinator) newID() (string, error) {
