@@ -47,8 +47,8 @@ func (s Strategy) Attempts() bool {
 	return false
 }
 
-// stays reports whether the agent that failed executes the step again.
-func (s Strategy) stays() bool {
+// Stays reports whether the agent that failed executes the step again.
+func (s Strategy) Stays() bool {
 	return s.Attempts() && s != FailReassign && s != CheckpointResume
 }
 

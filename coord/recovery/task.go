@@ -78,7 +78,7 @@ func (t *Task) fail(h *History, p *Policy, i int, epoch int64) {
 	h.Failure = Failure{Class: f.Class, Code: f.Code, Effects: entry.EffectsNone, ReplaySafety: entry.ReplaySafe, Evidence: true}
 	for range f.Attempts - 1 {
 		d, _ := h.settle(p, f.At)
-		if !d.Action.Strategy.stays() {
+		if !d.Action.Strategy.Stays() {
 			return // those were failures of other classes, or the policy was another
 		}
 		h.Rungs = append(h.Rungs, h.RungOf(d.Action, d.Rule, ResultFailed))

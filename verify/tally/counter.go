@@ -205,8 +205,8 @@ func (c *counter) task(t *entry.Task) {
 	}
 }
 
-// attempt counts the cases of the agent's own work, whoever wrote them. What a candidate decided in
-// a shadow was not done.
+// attempt counts what is said about cases of the agent's own work, whoever wrote that: a case
+// counts once for each entry about the case. What a candidate decided in a shadow was not done.
 func (c *counter) attempt(a *entry.Attempt) {
 	if a.Of() != c.Agent || a.Arm == entry.ArmShadow {
 		return

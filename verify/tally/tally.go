@@ -97,7 +97,7 @@ type Counts struct {
 	Outcomes    []Outcome       `json:"outcomes"`
 	Corrections int64           `json:"corrections"` // outcomes behind the record of their incident
 	Tasks       Tasks           `json:"tasks"`
-	Attempts    int64           `json:"attempts"` // cases that the agent recorded as the engine
+	Attempts    int64           `json:"attempts"` // entries about cases of its own work, whoever wrote them
 	Strategies  []Strategy      `json:"strategies"`
 	// NotShown are incidents that the entries name, and that no history shows up to Size: the
 	// dispositions of their signals may be missing.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -32,8 +33,10 @@ type pastTask struct {
 	kind    string
 	step    scenario.Step
 	failed  bool
-	decided scenario.Variation // that the next claim carries out, or this one by itself; empty: nobody said
-	about   *scenario.Failure  // that decided answers
+	holder  entry.Principal    // of the claim; empty: nobody holds the task
+	decided scenario.Variation // that the claim carries out, or the next one; empty: nobody said
+	begun   scenario.Variation // that the holder decided to try by itself; empty: its result is known
+	about   *scenario.Failure  // that begun answers
 	within  bool               // the claim has attempts of its own in the log
 	outcome scenario.Outcome
 }
@@ -70,10 +73,11 @@ func (k *Past) within(index uint64, a *entry.Attempt, one *entry.AttemptCase) {
 		r := &one.Rungs[i]
 		way := scenario.Variation{Strategy: r.Strategy, Variant: r.Variant, Model: r.Model}
 		if r.Result == "decided" {
-			t.decided, t.about = way, harmless(r.Class, r.Code)
+			t.decide(way, harmless(r.Class, r.Code), a.Iss == t.holder)
 			continue
 		}
-		t.decided = scenario.Variation{} // this is its result
+		t.begun = scenario.Variation{} // this is its result
+		t.ended(harmless(r.Class, r.Code))
 		if !t.failed {
 			t.fail(index, scenario.Attempt{Outcome: scenario.Failed, Failure: harmless(r.Class, r.Code)})
 		}
@@ -87,6 +91,33 @@ func (k *Past) within(index uint64, a *entry.Attempt, one *entry.AttemptCase) {
 			made.Outcome, made.Failure = scenario.Failed, harmless(r.Class, r.Code)
 		}
 		t.step.Attempts, t.within = append(t.step.Attempts, made), true
+	}
+}
+
+// decide takes up what is to be tried about a failure. What the router decides, the next claim
+// carries out; a strategy that executes nothing leaves the claim to whoever gives the task. What
+// the holder of a claim decides is an attempt of the claim if the holder itself makes it: the rest
+// is how the claim ends.
+func (t *pastTask) decide(way scenario.Variation, about *scenario.Failure, own bool) {
+	strategy := recovery.Strategy(way.Strategy)
+	switch {
+	case !own && strategy.Attempts():
+		t.decided = way
+	case !own:
+		t.decided = scenario.Variation{}
+	default:
+		t.ended(about)
+		if t.begun = (scenario.Variation{}); strategy.Stays() {
+			t.begun, t.about = way, about
+		}
+	}
+}
+
+// ended notes that the last attempt within the claim, if it failed, ended with the failure that the
+// claim answers next.
+func (t *pastTask) ended(with *scenario.Failure) {
+	if n := len(t.step.Attempts); t.within && t.step.Attempts[n-1].Outcome == scenario.Failed {
+		t.step.Attempts[n-1].Failure = with
 	}
 }
 
@@ -108,7 +139,7 @@ func (k *Past) Task(index uint64, b *entry.Task) {
 		k.tasks[b.Task] = t
 	case t == nil: // created before the instant that is asked about
 	case b.Op == entry.TaskStart:
-		t.within = false
+		t.within, t.begun, t.holder = false, scenario.Variation{}, b.Iss
 		t.step.Agent = cmp.Or(t.step.Agent, b.Iss)
 	case b.Snapshot != nil:
 		t.claimFailed(index, b.Snapshot)
@@ -132,28 +163,37 @@ func (t *pastTask) way() scenario.Variation {
 }
 
 // claimFailed takes up how a claim ended. Without a snapshot, the agent or its machine is gone.
-// What the claim had decided to try by itself then, and has no result of, failed with it.
+// What the claim had begun to try by itself then, and has no result of, failed with it.
 func (t *pastTask) claimFailed(index uint64, s *entry.Snapshot) {
 	made := scenario.Attempt{Outcome: scenario.Failed, Failure: harmless("crash", "lost")}
 	if s != nil {
 		latency := max(s.TakenAt-s.StartedAt, 0)
 		made.Failure, made.CostMicroUSD, made.LatencyMS = harmless(s.Class, s.Code), &s.CostMicroUSD, &latency
 	}
-	lost := s == nil && t.decided != (scenario.Variation{})
-	if lost && !t.failed {
+	lost := s == nil && t.begun != (scenario.Variation{})
+	switch {
+	case lost && !t.failed:
 		t.fail(index, scenario.Attempt{Outcome: scenario.Failed, Failure: t.about})
+	case lost && !t.within: // the claim was an attempt that nobody recorded
+		t.step.Attempts = append(t.step.Attempts, scenario.Attempt{Variation: t.way(), Outcome: scenario.Failed, Failure: t.about})
 	}
 	switch n := len(t.step.Attempts); {
 	case !t.failed:
 		t.fail(index, made)
-	case t.within && n > 0 && !lost: // the last attempt within the claim is the one that ended it
-		t.step.Attempts[n-1].Failure = made.Failure
-		t.step.Attempts[n-1].CostMicroUSD, t.step.Attempts[n-1].Outcome = made.CostMicroUSD, scenario.Failed
+	case lost:
+		made.Variation = t.begun
+		t.step.Attempts = append(t.step.Attempts, made)
+	case t.within: // the last attempt within the claim is the one that ended it
+		last := &t.step.Attempts[n-1]
+		last.Failure, last.Outcome = made.Failure, scenario.Failed
+		if s != nil {
+			last.CostMicroUSD = made.CostMicroUSD
+		}
 	default:
 		made.Variation = t.way()
 		t.step.Attempts = append(t.step.Attempts, made)
 	}
-	t.decided, t.within = scenario.Variation{}, false
+	t.decided, t.begun, t.within, t.holder = scenario.Variation{}, scenario.Variation{}, false, ""
 }
 
 // Cases returns the cases: those of attempts in the order of the log, then the tasks that failed,

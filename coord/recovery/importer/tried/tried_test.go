@@ -15,9 +15,33 @@ func task(op string, snapshot *entry.Snapshot) *entry.Task {
 	return &entry.Task{Header: entry.Header{Iss: "worker", Wid: "w"}, Task: "o#t", Op: op, Type: "cook", Snapshot: snapshot}
 }
 
-// rungs is an attempt entry about the task o#t.
+// rungs is an attempt entry about the task o#t by the agent that works at it.
 func rungs(all ...entry.Rung) *entry.Attempt {
-	return &entry.Attempt{Agent: "worker", Task: "o#t", AttemptCase: entry.AttemptCase{Case: "t", Rungs: all}}
+	return &entry.Attempt{Header: entry.Header{Iss: "worker"}, Agent: "worker", Task: "o#t", AttemptCase: entry.AttemptCase{Case: "t", Rungs: all}}
+}
+
+// router is an attempt entry of a coordinator, which leaves what it decides to others.
+func router(code, strategy string) *entry.Attempt {
+	a := rungs(entry.Rung{Class: "crash", Code: code, Strategy: strategy, Result: "decided"})
+	a.Iss = "coordinator"
+	return a
+}
+
+// ways is strategy, outcome and code of each attempt at the only case.
+func ways(t *testing.T, k *Past) (all []string) {
+	t.Helper()
+	cases := k.Cases()
+	if len(cases) != 1 {
+		t.Fatalf("%+v", cases)
+	}
+	for _, a := range cases[0].Steps[0].Attempts {
+		way := a.Strategy + " " + string(a.Outcome)
+		if a.Failure != nil {
+			way += " " + a.Failure.Code
+		}
+		all = append(all, way)
+	}
+	return all
 }
 
 // TestTask follows a task that failed, was tried again in place, failed again, and was completed by
@@ -29,7 +53,7 @@ func TestTask(t *testing.T) {
 	k.Task(1, task(entry.TaskStart, nil))
 	k.Attempt(2, rungs(entry.Rung{Class: "crash", Code: "panic", Strategy: "retry", Result: "failed"}, entry.Rung{Class: "crash", Code: "oom", Strategy: "fail_reassign", Result: "decided"}))
 	k.Task(3, task(entry.TaskFail, crash))
-	k.Attempt(4, rungs(entry.Rung{Class: "crash", Code: "oom", Strategy: "checkpoint_resume", Result: "decided"}))
+	k.Attempt(4, router("oom", "checkpoint_resume"))
 	k.Task(5, task(entry.TaskStart, nil))
 	k.Task(6, task(entry.TaskComplete, nil))
 	k.Task(7, &entry.Task{Task: "o#fine", Op: entry.TaskCreate})
@@ -43,11 +67,7 @@ func TestTask(t *testing.T) {
 	if all[0].Outcome != scenario.OK || all[0].TaskType != "cook" || step.Agent != "worker" || step.Failure.Code != "panic" {
 		t.Errorf("%+v", all[0])
 	}
-	var ways []string
-	for _, a := range step.Attempts {
-		ways = append(ways, a.Strategy+" "+string(a.Outcome))
-	}
-	if diff := cmp.Diff([]string{"retry failed", "checkpoint_resume ok"}, ways); diff != "" {
+	if diff := cmp.Diff([]string{"retry failed oom", "checkpoint_resume ok"}, ways(t, k)); diff != "" {
 		t.Error(diff)
 	}
 	if step.Attempts[0].Failure.Code != "oom" || *step.Attempts[0].CostMicroUSD != 7 {
@@ -67,7 +87,7 @@ func TestKilled(t *testing.T) {
 	k.Attempt(2, rungs(entry.Rung{Class: "crash", Code: "panic", Strategy: "retry", Result: "decided"}))
 	k.Attempt(3, rungs(entry.Rung{Class: "crash", Code: "panic", Strategy: "retry", Result: "failed"}, entry.Rung{Class: "crash", Code: "panic", Strategy: "state_reset", Result: "decided"}))
 	k.Task(4, task(entry.TaskFail, nil))
-	k.Attempt(5, rungs(entry.Rung{Class: "crash", Code: "lost", Strategy: "fail_reassign", Result: "decided"}))
+	k.Attempt(5, router("lost", "fail_reassign"))
 	k.Task(6, task(entry.TaskStart, nil))
 	k.Attempt(7, rungs(entry.Rung{Class: "crash", Code: "lost", Strategy: "fail_reassign", Result: "ok"}))
 	k.Task(8, task(entry.TaskComplete, nil))
@@ -75,15 +95,63 @@ func TestKilled(t *testing.T) {
 	if len(all) != 1 || all[0].Steps[0].Failure.Code != "panic" || all[0].Outcome != scenario.OK {
 		t.Fatalf("%+v", all)
 	}
-	var ways []string
-	for _, a := range all[0].Steps[0].Attempts {
-		way := a.Strategy + " " + string(a.Outcome)
-		if a.Failure != nil {
-			way += " " + a.Failure.Code
-		}
-		ways = append(ways, way)
+	if diff := cmp.Diff([]string{"retry failed panic", "state_reset failed lost", "fail_reassign ok"}, ways(t, k)); diff != "" {
+		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"retry failed panic", "state_reset failed lost", "fail_reassign ok"}, ways); diff != "" {
+}
+
+// TestNobodyTried: what the router leaves to people or to time, and how a claim says that it ends,
+// are no attempts. The claim that a person gives is one, by its own strategy.
+func TestNobodyTried(t *testing.T) {
+	oom := &entry.Snapshot{Class: "crash", Code: "oom"}
+	decided := func(strategy string) entry.Rung {
+		return entry.Rung{Class: "crash", Code: "oom", Strategy: strategy, Result: "decided"}
+	}
+	for _, test := range []struct {
+		name string
+		log  []entry.Body // behind the first claim
+		want []string
+	}{
+		{"escalated", []entry.Body{task(entry.TaskFail, oom), router("oom", "fail_reassign"), router("oom", "escalate")}, []string{"fail_reassign ok"}},
+		{"rolled back", []entry.Body{task(entry.TaskFail, oom), router("oom", "rollback")}, []string{"fail_reassign ok"}},
+		{"waits first", []entry.Body{task(entry.TaskFail, oom), router("oom", "wait"), router("oom", "checkpoint_resume")}, []string{"checkpoint_resume ok"}},
+		{"killed at its end", []entry.Body{rungs(decided("fail_reassign")), task(entry.TaskFail, nil), router("lost", "retry")}, []string{"retry ok"}},
+		{"killed at a later end", []entry.Body{task(entry.TaskFail, oom), router("oom", "checkpoint_resume"), task(entry.TaskStart, nil),
+			rungs(decided("fail_reassign")), task(entry.TaskFail, nil), router("lost", "retry")}, []string{"checkpoint_resume failed lost", "retry ok"}},
+		{"ends otherwise than it began", []entry.Body{task(entry.TaskFail, oom), router("oom", "checkpoint_resume"), task(entry.TaskStart, nil),
+			rungs(decided("fail_reassign")), task(entry.TaskFail, oom)}, []string{"checkpoint_resume failed oom", "fail_reassign ok"}},
+		{"killed in a later claim", []entry.Body{task(entry.TaskFail, oom), router("oom", "checkpoint_resume"), task(entry.TaskStart, nil),
+			rungs(decided("retry")), task(entry.TaskFail, nil)}, []string{"checkpoint_resume failed oom", "retry failed lost", "fail_reassign ok"}},
+	} {
+		k := New("ledger")
+		log := append([]entry.Body{task(entry.TaskCreate, nil), task(entry.TaskStart, nil)}, test.log...)
+		for i, body := range append(log, task(entry.TaskStart, nil), task(entry.TaskComplete, nil)) {
+			switch b := body.(type) {
+			case *entry.Task:
+				k.Task(uint64(i), b)
+			case *entry.Attempt:
+				k.Attempt(uint64(i), b)
+			}
+		}
+		if diff := cmp.Diff(test.want, ways(t, k)); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+// TestFailuresWithin: an attempt ends with the failure that the next one answers, also if somebody
+// asked in between what took place.
+func TestFailuresWithin(t *testing.T) {
+	k := New("ledger")
+	k.Task(0, task(entry.TaskCreate, nil))
+	k.Task(1, task(entry.TaskStart, nil))
+	k.Attempt(2, rungs(entry.Rung{Class: "crash", Code: "panic", Strategy: "retry", Result: "failed"},
+		entry.Rung{Class: "crash", Code: "hang", Strategy: "reconcile", Result: "ok"},
+		entry.Rung{Class: "crash", Code: "hang", Strategy: "retry", Result: "failed"}, entry.Rung{Class: "crash", Code: "exit", Strategy: "state_reset", Result: "decided"}))
+	k.Attempt(3, rungs(entry.Rung{Class: "crash", Code: "exit", Strategy: "state_reset", Result: "failed"}, entry.Rung{Class: "crash", Code: "oom", Strategy: "fail_reassign", Result: "decided"}))
+	k.Task(4, task(entry.TaskFail, nil))
+	want := []string{"retry failed hang", "reconcile ok", "retry failed exit", "state_reset failed lost"}
+	if diff := cmp.Diff(want, ways(t, k)); diff != "" {
 		t.Error(diff)
 	}
 }
