@@ -196,16 +196,16 @@ func ofIncidents() []Metric {
 func ofRecovery() []Metric {
 	return group("Failures and recovery",
 		Metric{Name: "arl_failures_total", Type: Counter, Labels: []Label{label("source", "what reports the failure", "signal", "task", "attempt"), label("class", "the classes of the taxonomy", entry.Classes()...),
-			{Name: "code", Bound: "the codes of the class in the taxonomy, or other"}}, Meaning: "Failures by class and code."},
+			{Name: "code", Bound: "the codes of the class in the taxonomy, or other"}}, Meaning: "Failures by class and code, each once for a source. Sources overlap: an agent may signal what its task failed with, and a claim after a failure is an attempt about it."},
 		Metric{Name: "arl_recovery_steps_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), Other)...),
-			label("result", "the results of a step, or other", append(texts(results), Other)...)}, Meaning: "Steps of recovery in the attempts that were recorded."},
+			label("result", "the results of a step, or other", append(texts(results), Other)...)}, Meaning: "Steps of recovery that were carried out, in the attempts that were recorded. arl_recovery_decisions_total has those that were decided alone."},
 		Metric{Name: "arl_recovery_decisions_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), Other)...),
 			{Name: "policy", Bound: "the digests of the 8 newest rules that decided, in force or of a rollout; or other"}, label("arm", "the arms of a rollout, or none", arms()...)},
-			Meaning: "Decisions of rules about failures in the attempts that were recorded. Nothing was done about those of the arm shadow, which no other metric counts."},
-		Metric{Name: "arl_recovery_cases_total", Type: Counter, Labels: []Label{label("status", "how a case ends", entry.StatusRecovered, entry.StatusEscalated, entry.StatusPassedOn, entry.StatusNoFailure),
-			label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Cases of the attempts that were recorded."},
+			Meaning: "Decisions of rules about failures in the attempts that were recorded, when they are decided and not again with their results. An agent decides about its claim, and the coordinator about the task after it. Nothing was done about those of the arm shadow, which no other metric counts."},
+		Metric{Name: "arl_recovery_cases_total", Type: Counter, Labels: []Label{label("status", "what the entry says of its case: how it ended, or passed_on if it goes on", entry.StatusRecovered, entry.StatusEscalated, entry.StatusPassedOn, entry.StatusNoFailure),
+			label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Attempt entries, by the status of their case. A case that goes on has an entry as passed_on for each step."},
 		Metric{Name: "arl_cost_micro_usd_total", Type: Counter, Unit: "micro-USD", Labels: []Label{label("source", "who states the cost", "task", "attempt")},
-			Meaning: "Cost that failed claims of tasks, and steps of recovery, state."},
+			Meaning: "Cost, each once: of all attempts of a case, as attempt entries state it; of the last attempt of a claim that failed, as its snapshot states it, if no attempt entry stated the cost of the claim."},
 		Metric{Name: "arl_tokens_total", Type: Counter, Labels: []Label{label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Tokens that steps of recovery state."})
 }
 

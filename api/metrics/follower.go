@@ -17,6 +17,10 @@ type follower struct {
 
 	// authorizedAt holds the instants of the authorizes of open incidents, in Unix milliseconds.
 	authorizedAt map[uint64]int64
+
+	// stated holds the tasks under way whose claim has stated its cost in an attempt entry. The
+	// snapshot of the claim, which comes after the entry, states a part of it again.
+	stated map[entry.Ref]bool
 }
 
 // take implements [coordinator.Watcher].
@@ -91,11 +95,15 @@ func (f *follower) recorded(e *entry.Registered, r *entry.Record) {
 func (f *follower) moved(t *entry.Task) {
 	m := f.metrics
 	m.counter("arl_task_operations_total", t.Op).Inc()
+	stated := f.stated[t.Task]
+	delete(f.stated, t.Task)
 	if t.Snapshot == nil {
 		return
 	}
 	f.failed("task", t.Snapshot.Class, t.Snapshot.Code)
-	m.counter("arl_cost_micro_usd_total", "task").Add(float64(t.Snapshot.CostMicroUSD))
+	if !stated {
+		m.counter("arl_cost_micro_usd_total", "task").Add(float64(t.Snapshot.CostMicroUSD))
+	}
 	if t.Snapshot.Class == "crash" {
 		m.counter("arl_crashes_total", within(entry.Codes("crash"), t.Snapshot.Code)).Inc()
 	}
@@ -110,26 +118,35 @@ func (f *follower) attempted(s *coord.State, a *entry.Attempt) {
 	}
 	limits := f.rules.Of(s).Thresholds()
 	for c := range a.Cases() {
-		f.attemptedCase(&limits, armOf(a), c)
+		f.attemptedCase(&limits, a, c)
+		if c.CostMicroUSD == nil {
+			continue
+		}
+		f.metrics.counter("arl_cost_micro_usd_total", "attempt").Add(float64(*c.CostMicroUSD))
+		if t, known := s.Task(a.Task); known && t.State == entry.TaskInProgress && t.Agent == a.Of() {
+			f.stated[a.Task] = true
+		}
 	}
 }
 
-func (f *follower) attemptedCase(limits *recovery.Thresholds, arm string, a *entry.AttemptCase) {
+func (f *follower) attemptedCase(limits *recovery.Thresholds, a *entry.Attempt, c *entry.AttemptCase) {
 	m, forbidden := f.metrics, false
-	m.counter("arl_recovery_cases_total", a.Status, arm).Inc()
-	for i := range a.Rungs {
-		rung := &a.Rungs[i]
-		f.failed("attempt", rung.Class, rung.Code)
-		m.counter("arl_recovery_steps_total", within(strategies, rung.Strategy), within(texts(results), rung.Result)).Inc()
-		if rung.CostMicroUSD != nil {
-			m.counter("arl_cost_micro_usd_total", "attempt").Add(float64(*rung.CostMicroUSD))
+	m.counter("arl_recovery_cases_total", c.Status, armOf(a)).Inc()
+	for i := range c.Rungs {
+		rung := &c.Rungs[i]
+		forbidden = forbidden || limits.Never(rung.Class, rung.Code)
+		decided := rung.Result == string(recovery.ResultDecided)
+		if !decided || a.Task == "" { // the end of its claim states the failure of a task
+			f.failed("attempt", rung.Class, rung.Code)
+		}
+		if !decided {
+			m.counter("arl_recovery_steps_total", within(strategies, rung.Strategy), within(texts(results), rung.Result)).Inc()
 		}
 		if rung.Tokens != nil {
-			m.counter("arl_tokens_total", arm).Add(float64(*rung.Tokens))
+			m.counter("arl_tokens_total", armOf(a)).Add(float64(*rung.Tokens))
 		}
-		forbidden = forbidden || limits.Never(rung.Class, rung.Code)
 	}
-	if forbidden && a.Status == entry.StatusRecovered {
+	if forbidden && c.Status == entry.StatusRecovered {
 		m.Violated(ForbiddenRecovery)
 	}
 }

@@ -28,7 +28,7 @@ func TestShadowIsNotCounted(t *testing.T) {
 	m, state := attempts()
 	inForce := recovery.Default().Hash()
 	for _, arm := range []entry.Arm{entry.ArmShadow, entry.ArmControl, ""} {
-		m.follower.take(state, &entry.Registered{Entry: &entry.Entry{Body: &entry.Attempt{Arm: arm, Policy: inForce, AttemptCase: entry.AttemptCase{Case: "one", Status: entry.StatusEscalated,
+		m.follower.take(state, &entry.Registered{Entry: &entry.Entry{Body: &entry.Attempt{Arm: arm, Policy: inForce, AttemptCase: entry.AttemptCase{Case: "one", Status: entry.StatusEscalated, CostMicroUSD: new(int64(7)),
 			Rungs: []entry.Rung{{Class: "transient", Code: "timeout", Strategy: "escalate", Result: "ok", CostMicroUSD: new(int64(7)), Tokens: new(int64(5))}}}}}})
 	}
 	text := shown(t, m.Handler())
@@ -40,6 +40,60 @@ func TestShadowIsNotCounted(t *testing.T) {
 		if !strings.Contains(text, want+"\n") {
 			t.Errorf("no %s in %s", want, text)
 		}
+	}
+}
+
+// TestOnceForEachSource: a failure, a step, a decision and a cost count once, though the router and
+// the agent log what they decide, and the agent logs it again with its result. The last attempt's
+// cost is in the entry of the claim and in its snapshot.
+func TestOnceForEachSource(t *testing.T) {
+	m, state := attempts()
+	take := func(index uint64, body entry.Body) {
+		e := &entry.Entry{Kind: body.Kind(), Header: entry.HeaderOf(body), Body: body}
+		state.Apply(e, index, 0)
+		m.follower.take(state, &entry.Registered{Entry: e, Index: index})
+	}
+	const task = entry.Ref("operator#report")
+	to := map[string]entry.TaskState{entry.TaskAssign: entry.TaskAssigned, entry.TaskStart: entry.TaskInProgress, entry.TaskFail: entry.TaskFailed}
+	moves := func(index uint64, op string, epoch int64, snapshot *entry.Snapshot) {
+		take(index, &entry.Task{Header: entry.Header{Iss: "operator", Wid: "w"}, Task: task, Op: op, To: to[op], Agent: "ann", Epoch: epoch, Type: "report",
+			MaxRetries: new(int64(5)), LeaseMS: new(int64(60000)), Snapshot: snapshot})
+	}
+	rung := func(strategy, result string, cost int64) entry.Rung {
+		r := entry.Rung{Attempt: 1, Class: "transient", Code: "timeout", Rule: "r", Strategy: strategy, Result: result}
+		if cost > 0 {
+			r.CostMicroUSD = &cost
+		}
+		return r
+	}
+	tried := func(index uint64, status string, cost *int64, rungs ...entry.Rung) {
+		take(index, &entry.Attempt{Header: entry.Header{Iss: "ann", Wid: "w"}, Agent: "ann", Task: task, Policy: recovery.Default().Hash(),
+			AttemptCase: entry.AttemptCase{Case: "report", Status: status, CostMicroUSD: cost, Rungs: rungs}})
+	}
+	moves(1, entry.TaskCreate, 0, nil)
+	moves(2, entry.TaskAssign, 1, nil)
+	moves(3, entry.TaskStart, 1, nil)
+	tried(4, entry.StatusPassedOn, nil, rung("retry", "decided", 0))
+	tried(5, entry.StatusPassedOn, new(int64(12)), rung("retry", "failed", 7), rung("fail_reassign", "decided", 0))
+	failed := &entry.Snapshot{Class: "transient", Code: "timeout", CostMicroUSD: 7}
+	moves(6, entry.TaskFail, 1, failed)
+	tried(7, entry.StatusPassedOn, nil, rung("fail_reassign", "decided", 0)) // the router
+	moves(8, entry.TaskAssign, 2, nil)
+	moves(9, entry.TaskStart, 2, nil)
+	moves(10, entry.TaskFail, 2, failed) // of an agent that logs no attempts
+	text := shown(t, m.Handler())
+	policy := string(recovery.Default().Hash())
+	for _, want := range []string{`arl_failures_total{class="transient",code="timeout",source="attempt"} 1`, `arl_failures_total{class="transient",code="timeout",source="task"} 2`,
+		`arl_recovery_steps_total{result="failed",strategy="retry"} 1`, `arl_recovery_steps_total{result="failed",strategy="fail_reassign"} 0`,
+		`arl_recovery_decisions_total{arm="none",policy="` + policy + `",strategy="retry"} 1`,
+		`arl_recovery_decisions_total{arm="none",policy="` + policy + `",strategy="fail_reassign"} 2`, // of the agent, and of the router
+		`arl_cost_micro_usd_total{source="attempt"} 12`, `arl_cost_micro_usd_total{source="task"} 7`} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if len(m.follower.stated) != 0 {
+		t.Errorf("%v is remembered of claims that are over", m.follower.stated)
 	}
 }
 

@@ -56,7 +56,7 @@ func New() *Metrics {
 		histograms: map[string]*prometheus.HistogramVec{}, pulled: map[string]pulled{}, entries: map[entry.Kind]prometheus.Counter{},
 		sources: map[string]source{},
 	}
-	m.follower = follower{metrics: m, rules: new(coord.Rules), authorizedAt: map[uint64]int64{}}
+	m.follower = follower{metrics: m, rules: new(coord.Rules), authorizedAt: map[uint64]int64{}, stated: map[entry.Ref]bool{}}
 	for _, metric := range Catalogue() {
 		m.define(&metric)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 )
@@ -47,7 +48,9 @@ func isKnown(s *coord.State, rules *coord.Rules, digest entry.Digest) bool {
 	return slices.ContainsFunc(s.Rollouts().History(), func(e rollout.Ended) bool { return digest == e.CandidateDigest || digest == e.BaselineDigest })
 }
 
-// decidedBy counts what an attempt's rules decided, also in a shadow.
+// decidedBy counts what an attempt's rules decided, also in a shadow. The entries about a task have
+// an action as decided, and some have it again with its result. To reconcile is logged with its
+// result alone. An entry about a whole case has each of its actions once.
 func (f *follower) decidedBy(s *coord.State, a *entry.Attempt) {
 	const metric = "arl_recovery_decisions_total"
 	policy, gone := f.policies.label(s, f.rules, a.Policy)
@@ -56,7 +59,11 @@ func (f *follower) decidedBy(s *coord.State, a *entry.Attempt) {
 	}
 	for c := range a.Cases() {
 		for i := range c.Rungs {
-			f.metrics.counter(metric, within(strategies, c.Rungs[i].Strategy), policy, armOf(a)).Inc()
+			r := &c.Rungs[i]
+			if a.Task != "" && r.Result != string(recovery.ResultDecided) && r.Strategy != string(recovery.Reconcile) {
+				continue
+			}
+			f.metrics.counter(metric, within(strategies, r.Strategy), policy, armOf(a)).Inc()
 		}
 	}
 }

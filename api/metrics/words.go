@@ -9,8 +9,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// results are the results of a step of recovery.
-var results = []recovery.Result{recovery.ResultOK, recovery.ResultFailed, recovery.ResultDecided, recovery.ResultNotObserved, recovery.ResultUnverified}
+// results are the results of a step of recovery that was carried out.
+var results = []recovery.Result{recovery.ResultOK, recovery.ResultFailed, recovery.ResultNotObserved, recovery.ResultUnverified}
 
 // strategies are the strategies of the recovery engine.
 var strategies = texts(recovery.Strategies())

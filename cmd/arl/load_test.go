@@ -34,7 +34,7 @@ func scriptLoad(ts *testscript.TestScript, _ bool, args []string) {
 		case 0: // its parent is unknown
 			return &entry.Execution{Header: header(), Exec: uuid.NewString(), Parents: []entry.Parent{{Exec: "nobody#nothing", Dep: entry.Hard}}, Effect: entry.EffectNone, Progress: entry.Confirmed}
 		case 1:
-			return &entry.Attempt{Header: header(), Agent: principal, AttemptCase: entry.AttemptCase{Case: "case-" + strconv.Itoa(i), Status: entry.StatusRecovered,
+			return &entry.Attempt{Header: header(), Agent: principal, AttemptCase: entry.AttemptCase{Case: "case-" + strconv.Itoa(i), Status: entry.StatusRecovered, CostMicroUSD: new(int64(7)),
 				Rungs: []entry.Rung{{Attempt: 1, Class: "transient", Code: "timeout", Rule: "r", Strategy: "retry", Result: "ok", CostMicroUSD: new(int64(7)), Tokens: new(int64(100)), Reason: "load"}}}}
 		}
 		return &entry.Execution{Header: header(), Exec: uuid.NewString(), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed}
