@@ -12,6 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
@@ -39,9 +40,11 @@ func (s *site) canary() (candidate entry.Digest) {
 }
 
 // worse registers an attempt about each of 120 cases: the baseline recovers all of its cases, and
-// the candidate none. They are registered ten at a time.
-func (s *site) worse(candidate entry.Digest) {
+// the candidate none. They are registered ten at a time, until enough says that it is enough. worse
+// returns how many entries the log has if the coordinator has written none.
+func (s *site) worse(candidate entry.Digest, enough func() bool) (size uint64) {
 	s.t.Helper()
+	size = s.log.Head().Size
 	var bodies []entry.Body
 	for n := range 120 {
 		a := &entry.Attempt{Header: s.Header("r"), Agent: "a", Arm: entry.ArmControl, Policy: recovery.Default().Hash(),
@@ -51,9 +54,21 @@ func (s *site) worse(candidate entry.Digest) {
 		}
 		if bodies = append(bodies, a); len(bodies) == 10 {
 			s.submit(10, "", s.signed(bodies...)...)
-			bodies = nil
+			if bodies, size = nil, size+10; enough() {
+				break
+			}
 		}
 	}
+	return size
+}
+
+// fell reports whether a gate of the rollout has fallen.
+func (s *site) fell() (fell bool) {
+	s.c.Read(func(state *coord.State) {
+		now := state.Rollouts().Current()
+		fell = now == nil || now.Evidence.Fell != ""
+	})
+	return fell
 }
 
 // aborts returns the gates for which the log has aborts.
@@ -69,7 +84,8 @@ func (s *site) aborts() (gates []entry.Gate) {
 }
 
 // TestTwoCoordinatorsAbortOnce has two coordinators of one log decide while evidence comes: the log
-// has one abort, by which the auditor derives the same state.
+// has one abort, by which the auditor derives the same state. The abort comes right behind the batch
+// that has the gate fall, and waits for no other entry.
 func TestTwoCoordinatorsAbortOnce(t *testing.T) {
 	s := newSite(t)
 	candidate := s.canary()
@@ -84,8 +100,14 @@ func TestTwoCoordinatorsAbortOnce(t *testing.T) {
 			}
 		})
 	}
-	s.worse(candidate)
-	must(t, s.log.Wait(t.Context(), 7+120+1))
+	size := s.worse(candidate, s.fell)
+	must(t, s.log.Wait(t.Context(), size+1))
+	for e, err := range s.log.Entries(t.Context(), size, size+1) {
+		must(t, err)
+		if r, ok := e.Body.(*entry.Rollout); !ok || r.Op != entry.RolloutAbort {
+			t.Errorf("entry %d, behind the evidence: %+v", size, e.Body)
+		}
+	}
 	for range 2 { // both have seen the abort when nothing is due
 		k := s.coordinator()
 		if _, _, err := k.Step(t.Context()); err != nil {
@@ -108,7 +130,7 @@ func TestCrashAtTheAbort(t *testing.T) {
 		disk := vfs.NewCrashableMem()
 		s := &site{world: emptyWorld(t), fs: disk, dir: "data"}
 		s.open()
-		s.worse(s.canary())
+		s.worse(s.canary(), func() bool { return false })
 		k := s.coordinator()
 		k.Log = &fragile{desk{s}, 1, before}
 		if _, _, err := k.Step(t.Context()); !errors.Is(err, errCrash) {

@@ -90,16 +90,13 @@ func policies(tb testing.TB) []*recovery.Policy {
 		{"strategy: retry, max: 3", "strategy: retry, max: 1"}} {
 		text := strings.Replace(string(recovery.DefaultDocument()), change[0], change[1], 1)
 		if text == string(recovery.DefaultDocument()) {
-			continue
+			tb.Fatalf("the default policy has no %q", change[0])
 		}
 		p, err := recovery.Load("policy.yaml", []byte(text))
 		if err != nil {
 			tb.Fatal(err)
 		}
 		all = append(all, p)
-	}
-	if len(all) < 3 {
-		tb.Fatalf("%d policies: the default policy changed", len(all))
 	}
 	return all
 }
@@ -144,7 +141,7 @@ func TestRehearseChaos(t *testing.T) {
 		}
 	}
 	t.Logf("%d pairs of policies, %d cases each", pairs, len(cases))
-	if budget.Large() && pairs < 20 {
+	if pairs < 20 {
 		t.Errorf("%d pairs", pairs)
 	}
 }
