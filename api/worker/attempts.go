@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
@@ -54,9 +55,13 @@ func (a *attempts) ended(e *Ending, by spent) {
 		return
 	}
 	last := &a.rungs[len(a.rungs)-1]
-	last.Result = string(recovery.ResultFailed)
-	if e.OK() {
+	switch {
+	case e.OK():
 		last.Result = string(recovery.ResultOK)
+	case e.Failure == Interrupted: // says nothing about the attempt
+		last.Result = Interrupted.Code
+	default:
+		last.Result = string(recovery.ResultFailed)
 	}
 	last.CostMicroUSD, last.Tokens = known(by.costMicroUSD), known(by.tokens)
 	last.LatencyMS = new(max(e.Ended.Sub(e.Started), 0).Milliseconds())
@@ -138,22 +143,53 @@ func statusOf(s recovery.Strategy) string {
 	}
 }
 
-// takeUp notes the attempt that the claim itself is, if the task failed before: the rules of the
-// task's arm say which one. The claim's end, or its first failure, logs the result. If a person
-// gave the task to the agent against the rules, the claim is no attempt of theirs.
-func (w *Worker) takeUp(past *recovery.Task) {
+// takeUp notes the attempt that the claim itself is, if the task failed before. The router's entry
+// about the newest failure says which attempt, and by which rules and arm: a rollout may have begun
+// or grown since, and what these rules decided is no evidence about others. Without such an entry
+// the rules known here say which attempt it is, for no arm. The claim's end, or its first failure,
+// logs the result. If a person gave the task to the agent against the rules, the claim is no
+// attempt of theirs.
+func (w *Worker) takeUp(ctx context.Context, past *recovery.Task) {
 	if len(past.Failures) == 0 {
 		return
 	}
-	d := past.Decide(w.arms.Rules)
-	if !d.Action.Strategy.Attempts() {
+	d, last := past.Decide(w.arms.Rules), past.Failures[len(past.Failures)-1]
+	rung := entry.Rung{Attempt: int64(len(past.Failures)), Class: last.Class, Code: last.Code, Rule: d.Rule.ID, Strategy: string(d.Action.Strategy),
+		Variant: string(d.Action.Variant) + string(d.Action.Scope), Model: d.Action.Model, Reason: string(d.Action.Reason)}
+	by, arm := w.arms.Rules.Hash(), entry.Arm("")
+	if routed := w.routed(ctx, past); routed != nil {
+		arm = routed.Arm
+		if said := routed.Rungs[0]; routed.Policy != by || said.Strategy != rung.Strategy {
+			by, rung = routed.Policy, said
+			rung.Result, rung.WaitMS = "", nil
+		}
+	}
+	if !recovery.Strategy(rung.Strategy).Attempts() {
 		return
 	}
-	w.attempts.policy, w.attempts.arm = w.arms.Rules.Hash(), w.arms.Arm
-	last := past.Failures[len(past.Failures)-1]
-	w.attempts.rungs = []entry.Rung{{Attempt: int64(len(past.Failures)), Class: last.Class, Code: last.Code, Rule: d.Rule.ID, Strategy: string(d.Action.Strategy),
-		Variant: string(d.Action.Variant) + string(d.Action.Scope), Model: d.Action.Model, Reason: string(d.Action.Reason)}}
-	w.attempts.pending = true
+	w.attempts.policy, w.attempts.arm, w.attempts.rungs, w.attempts.pending = by, arm, []entry.Rung{rung}, true
+}
+
+// routed returns what the router decided last about the newest failure of a task; nil if the log
+// has no such entry, or the ledger does not answer.
+func (w *Worker) routed(ctx context.Context, past *recovery.Task) *entry.Attempt {
+	ctx, cancel := context.WithTimeout(ctx, followTime)
+	defer cancel()
+	for e, err := range w.Config.Client.Entries(ctx, api.ListQuery{Kinds: []entry.Kind{entry.KindAttempt}, Task: past.Ref, Newest: true}) {
+		if err != nil {
+			w.say("%s: nobody says which rules gave the task: %s", past.Ref, w.Command.Redact.Text(err.Error()))
+			return nil
+		}
+		a, ok := e.Body.(*entry.Attempt)
+		if !ok || a.Iss == a.Of() || a.Arm == entry.ArmShadow || len(a.Rungs) == 0 {
+			continue
+		}
+		if a.Rungs[0].Attempt != int64(len(past.Failures)) {
+			return nil
+		}
+		return a
+	}
+	return nil
 }
 
 // logEnd logs the action that ends the claim.

@@ -415,7 +415,7 @@ func (w *Worker) remember(ctx context.Context) error {
 	t := &w.claim.Task
 	past := recovery.Task{Ref: t.Task, Type: t.Type, Epoch: t.Epoch, MaxRetries: t.MaxRetries, Failures: t.Failures}
 	w.history = *past.History(w.arms.Rules)
-	w.takeUp(&past)
+	w.takeUp(ctx, &past)
 	return w.restorePoint(ctx)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"recoveryledger/api"
@@ -61,5 +62,38 @@ func TestKilledRetryIsLogged(t *testing.T) {
 		t.Errorf("without retries: %q", got)
 	}
 	m.arl("log", "audit")
+	m.stop()
+}
+
+// TestEndOfAnotherPolicysClaim begins a canary between the router's decision about a failure and
+// the claim that carries it out: how the claim ends is said of the baseline, and is no evidence of the
+// canary. A claim that SIGTERM ends was interrupted, and did not fail.
+func TestEndOfAnotherPolicysClaim(t *testing.T) {
+	t.Parallel()
+	m, baseline, _ := rollsOut(t)
+	id := armed("grown", true)
+	task, holder := m.given(id, "--max-retries", "5")
+	first, said := m.scripted(holder, task, "exit 1")
+	if code := exitOf(first.Run()); code == 0 {
+		t.Fatalf("%s", said)
+	}
+	next := m.until(task, func(t *api.Task) bool { return t.Epoch == 2 && t.State == entry.TaskAssigned }, said).Agent
+	m.arl("rollout", "promote", "r1", "--stage", "canary", "--share", "500", "--reason", "the shadow agrees", "--yes")
+	cut, said := m.scripted(next, task, "echo begun >&2; exec sleep 20")
+	m.follows(cut, said, "begun")
+	m.must(cut.Process.Signal(syscall.SIGTERM))
+	_ = cut.Wait() // it was interrupted
+	ends := func() (all []entry.Attempt) {
+		for _, a := range entriesOf[entry.Attempt](m, entry.KindAttempt, "--task", task) {
+			if a.Iss == next {
+				all = append(all, a)
+			}
+		}
+		return all
+	}
+	if got := ends(); len(got) != 1 || got[0].Arm != entry.ArmControl || got[0].Policy != baseline || got[0].Rungs[0].Result != "interrupted" ||
+		got[0].Rungs[0].Strategy != "fail_reassign" {
+		t.Errorf("%+v; %s", got, said)
+	}
 	m.stop()
 }
