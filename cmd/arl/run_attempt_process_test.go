@@ -66,8 +66,8 @@ func TestKilledRetryIsLogged(t *testing.T) {
 }
 
 // TestEndOfAnotherPolicysClaim begins a canary between the router's decision about a failure and
-// the claim that carries it out: how the claim ends is said of the baseline, and is no evidence of the
-// canary. A claim that SIGTERM ends was interrupted, and did not fail.
+// the claim that carries it out: how the claim ends is said of the baseline, and is no evidence of
+// the canary. A claim that SIGTERM ends was interrupted, and did not fail.
 func TestEndOfAnotherPolicysClaim(t *testing.T) {
 	t.Parallel()
 	m, baseline, _ := rollsOut(t)

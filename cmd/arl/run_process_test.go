@@ -65,6 +65,7 @@ func (m *machine) command(env []string, args ...string) (*exec.Cmd, *bytes.Buffe
 	ctx, cancel := context.WithTimeout(m.t.Context(), 3*time.Minute) // nothing waits for what never comes
 	m.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.WaitDelay = time.Second // what arl has started outlives a killed arl, and keeps its output open
 	cmd.Env = append(append(os.Environ(), "ARL_HOME="+m.home), env...)
 	said := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = said, said

@@ -26,8 +26,8 @@ type decision struct {
 }
 
 // id names a decision: the same decision about the same failure has the same id, also in another
-// process. The jti of each entry derives from what the entry says, so that the log has each one once
-// (REG-2).
+// process. The jti of each entry derives from what the entry says, so that the log has each one
+// once (REG-2).
 func (d *decision) id() (id string) {
 	for _, body := range d.entries {
 		id += entry.HeaderOf(body).JTI + " "
@@ -163,8 +163,8 @@ func attemptOf(v *api.Task, policy *recovery.Policy, arm entry.Arm, d *recovery.
 	return a
 }
 
-// record submits decisions, each signed once. recorded says that the log has one of them, be it from
-// before. refused says that the ledger refused one: it is tried again.
+// record submits decisions, each signed once. recorded says that the log has one of them, be it
+// from before. refused says that the ledger refused one: it is tried again.
 func (k *Coordinator) record(ctx context.Context, now int64, all []*decision, size uint64) (recorded, refused bool, err error) {
 	var bodies []entry.Body
 	for _, d := range all {

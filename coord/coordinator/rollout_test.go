@@ -84,8 +84,8 @@ func (s *site) aborts() (gates []entry.Gate) {
 }
 
 // TestTwoCoordinatorsAbortOnce has two coordinators of one log decide while evidence comes: the log
-// has one abort, by which the auditor derives the same state. The abort comes right behind the batch
-// that has the gate fall, and waits for no other entry.
+// has one abort, by which the auditor derives the same state. The abort comes right behind the
+// batch that has the gate fall, and waits for no other entry.
 func TestTwoCoordinatorsAbortOnce(t *testing.T) {
 	s := newSite(t)
 	candidate := s.canary()
