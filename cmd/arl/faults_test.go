@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -90,9 +91,16 @@ type sink struct {
 	server *httptest.Server
 	hears  atomic.Bool
 	ended  chan struct{}
+	heard  sync.Map // by id: a message that it answered
 }
 
-// scriptSink starts an endpoint, or changes what it does.
+// has reports whether the endpoint has answered a message.
+func (s *sink) has() (found bool) {
+	s.heard.Range(func(_, _ any) bool { found = true; return false })
+	return found
+}
+
+// scriptSink starts an endpoint, changes what it does, or waits until it has answered a message.
 func scriptSink(ts *testscript.TestScript, _ bool, args []string) {
 	s, _ := ts.Value(sinkKey{}).(*sink)
 	if s.server == nil {
@@ -103,12 +111,20 @@ func scriptSink(ts *testscript.TestScript, _ bool, args []string) {
 				case <-r.Context().Done():
 				case <-s.ended:
 				}
+				return
 			}
+			s.heard.Store(r.Header.Get("Webhook-Id"), true)
 		}))
 		ts.Defer(func() { close(s.ended); s.server.Close() })
 		ts.Setenv("SINK", s.server.URL)
 	}
-	s.hears.Store(args[0] == "hears")
+	if args[0] != "heard" {
+		s.hears.Store(args[0] == "hears")
+		return
+	}
+	if !waitFor(time.Minute, s.has) {
+		ts.Fatalf("the endpoint has answered no message")
+	}
 }
 
 // canMount reports whether a file system in a file can be mounted here, and made to fail. With CI

@@ -11,9 +11,13 @@ import (
 // TestInlineCommands checks the commands that stand within a sentence or a table, which nobody can
 // run as they stand: there is such a command, and it has these flags.
 func TestInlineCommands(t *testing.T) {
-	pages, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
+	pages := []string{"../../README.md"}
+	for _, pattern := range []string{"*.md", "operations/*.md", "operations/*/*.md"} {
+		found, err := filepath.Glob("../../docs/" + pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, found...)
 	}
 	word := regexp.MustCompile(`^[a-z]`) // neither a flag nor a placeholder
 	span, flag := regexp.MustCompile("`arl ([^`]+)`"), regexp.MustCompile(`--([a-z][a-z-]*)`)
@@ -21,7 +25,7 @@ func TestInlineCommands(t *testing.T) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	checked := 0
-	for _, page := range append(pages, "../../README.md") {
+	for _, page := range pages {
 		if filepath.Base(page) == "CHANGELOG.md" {
 			continue // it tells of what was, too
 		}

@@ -160,13 +160,49 @@ func TestRunbooks(t *testing.T) {
 
 // ranCommands returns the command lines that a script runs.
 func ranCommands(script string) (lines []string) {
-	command := regexp.MustCompile(`^(?:! )?(?:exec|exits \d+) (.*)$`)
+	command := regexp.MustCompile(`^(?:! )?(?:exec|exits \d+|until '[^']*'|until \S+) (.*)$`)
+	programs := regexp.MustCompile(`(?ms)^-- (\S+\.sh) --\n(.*?)(?:^-- |\z)`)
 	for line := range strings.Lines(script) {
-		if match := command.FindStringSubmatch(strings.TrimSpace(line)); match != nil {
+		line = strings.TrimSpace(line)
+		if match := command.FindStringSubmatch(line); match != nil {
 			lines = append(lines, match[1])
+		}
+		if rest, serves := strings.CutPrefix(line, "serve "); serves {
+			lines = append(lines, "arl serve "+rest)
+		}
+	}
+	for _, program := range programs.FindAllStringSubmatch(script, -1) {
+		if slices.Contains(lines, "sh "+program[1]) {
+			lines = append(lines, strings.Split(program[2], "\n")...)
 		}
 	}
 	return lines
+}
+
+// inlineOf returns the commands within the sentences of a page. arl run and arl serve are processes
+// that a drill has beside it.
+func inlineOf(page string) (commands []string) {
+	page = regexp.MustCompile("(?s)```sh\n.*?```").ReplaceAllString(page, "")
+	for _, match := range regexp.MustCompile("`(arl [^`]+)`").FindAllStringSubmatch(page, -1) {
+		words := strings.Fields(match[1])
+		if words[1] != "run" && words[1] != "serve" {
+			commands = append(commands, strings.Join(words, " "))
+		}
+	}
+	return commands
+}
+
+// runs reports whether a line runs a command with all its words, in their order.
+func runs(line, command string) bool {
+	rest := strings.Fields(line)
+	for _, word := range strings.Fields(command) {
+		at := slices.Index(rest, word)
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+1:]
+	}
+	return true
 }
 
 // commandsOf returns the command lines in the blocks of a page.
@@ -198,6 +234,11 @@ func checkRunbook(t *testing.T, name, page string, ran []string) {
 	for _, command := range commandsOf(page) {
 		if !slices.Contains(ran, command) {
 			t.Errorf("%s: no drill runs %q", name, command)
+		}
+	}
+	for _, command := range inlineOf(page) {
+		if !slices.ContainsFunc(ran, func(line string) bool { return runs(line, command) }) {
+			t.Errorf("%s: no drill runs `%s`", name, command)
 		}
 	}
 }
@@ -291,6 +332,11 @@ var exitPlaces = map[string][]exitReason{
 	"backups/export.go writeExport":   nil, // arl log export
 	"doctor/doctor.go checkIndex":     nil, // arl doctor
 	"listen/options.go Obey":          nil, // arl agent listen
+	"log.go fsck":                     nil, // arl log fsck
+	"replay.go replay":                nil, // arl replay
+	"witness.go witnessPushes":        nil, // arl witness
+	"access/fold.go accused":          nil, // arl log audit
+	"access/fold.go entry":            nil, // arl log audit
 }
 
 // TestExitReasons wants each reason for which arl serve ends with exit code 10 in a runbook, and
@@ -357,7 +403,7 @@ func inconsistentErrors(code string) (names []string) {
 // an error that has it, in the form "node/witness.go conflicts".
 func inconsistentPlaces(t *testing.T) (places []string) {
 	t.Helper()
-	for _, folder := range []string{"node", "cell", "backups", "doctor", "listen", "service", "trust"} {
+	for _, folder := range []string{"", "access", "node", "cell", "backups", "doctor", "listen", "service", "trust"} {
 		files, err := filepath.Glob(filepath.Join(root, "cmd", "arl", folder, "*.go"))
 		if err != nil {
 			t.Fatal(err)
@@ -371,7 +417,7 @@ func inconsistentPlaces(t *testing.T) (places []string) {
 				if match := regexp.MustCompile(`^func (?:\([^)]*\) )?(\w+)`).FindStringSubmatch(line); match != nil {
 					function = match[1]
 				}
-				place := folder + "/" + filepath.Base(file) + " " + function
+				place := strings.TrimPrefix(folder+"/"+filepath.Base(file)+" "+function, "/")
 				gives := regexp.MustCompile(`exit\.(Inconsistent|Contradicts\()|"%w.*\b(ledger\.Err(Corrupt|RolledBack|Lost|Anchor)|agreement\.ErrDiverged)|^\s+(ledger\.Err(Corrupt|RolledBack|Lost|Anchor)|agreement\.ErrDiverged),`)
 				if gives.MatchString(line) && !slices.Contains(places, place) {
 					places = append(places, place)
@@ -390,7 +436,7 @@ func TestFailureMatrixNamesRunbooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	acts := regexp.MustCompile(`exit (code )?(10|74|78)\b|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL|counts as started|cannot be undone|others write .unknown.`)
+	acts := regexp.MustCompile(`exit (code )?(10|74|78)\b|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL|refused; the file or the missing head|obeys nothing|reports the hiding|an audit names the first such entry|counts as started|cannot be undone|others write .unknown.`)
 	link := regexp.MustCompile(`\((operations/runbooks/[a-z-]+\.md|disk-gone\.md)\)`)
 	section, rows := "", 0
 	for line := range strings.Lines(string(content)) {
@@ -421,18 +467,21 @@ func TestEveryAlertIsDrilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen := map[string]int{} // by what a line of a drill waits for
+	drilled := map[string]bool{} // by name: one drill has it fire, and then end
 	for _, path := range scripts {
 		content, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, match := range regexp.MustCompile(`(?m)^\[prometheus\] alert (\w+ (?:fires|over))$`).FindAllStringSubmatch(string(content), -1) {
-			seen[match[1]]++
+		fired := map[string]bool{}
+		for _, match := range regexp.MustCompile(`(?m)^\[prometheus\] alert (\w+) (fires|over)$`).FindAllStringSubmatch(string(content), -1) {
+			name, what := match[1], match[2]
+			drilled[name] = drilled[name] || what == "over" && fired[name]
+			fired[name] = what == "fires"
 		}
 	}
 	for _, r := range alertRules(t) {
-		if r.Alert != "" && (seen[r.Alert+" fires"] == 0 || seen[r.Alert+" over"] == 0) {
+		if r.Alert != "" && !drilled[r.Alert] {
 			t.Errorf("no drill has %s fire and end", r.Alert)
 		}
 	}

@@ -90,7 +90,8 @@ func (t tidied) Run() int {
 //	[disk]                whether a file system can be mounted
 //	load KEY AGENT        submits entries of an agent, by several clients at once, until the script ends
 //	idle N                holds N connections to the ledger from another address that do nothing; 0: closes them
-//	sink deaf             starts an endpoint of notifications that never answers, and sets SINK; hears: it answers
+//	sink deaf             starts an endpoint of notifications that never answers, and sets SINK; hears: it answers;
+//	                      heard: waits until it has answered a message
 //	[prometheus]          whether promtool and prometheus are installed; with CI set they have to be
 //	flip FILE OFFSET      flips a bit, of several files that match in the largest; a negative offset counts from the end
 //
