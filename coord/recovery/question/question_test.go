@@ -44,7 +44,7 @@ func of(tb testing.TB, a *entry.Attempt) *entry.Task {
 func TestQuestion(t *testing.T) {
 	a := attempt("retry=failed", "quarantine=decided", "escalate=decided")
 	q := of(t, a)
-	if want := "quarantine, escalate: ladder (safety.violation): stop the agent: incident runbook; case order-7 of desk, step charge: safety.violation"; q.Reason != want {
+	if want := "quarantine, escalate: ladder (safety.violation): stop the agent: the runbook agent-harm; case order-7 of desk, step charge: safety.violation"; q.Reason != want {
 		t.Errorf("asked\n%s, want\n%s", q.Reason, want)
 	}
 	if got := fmt.Sprint(*q.About); got != fmt.Sprint(entry.TaskCase{Case: "order-7", Attempt: a.JTI, Agent: "desk", Decided: []string{"quarantine", "escalate"}}) ||
