@@ -161,7 +161,7 @@ func TestRunbooks(t *testing.T) {
 // ranCommands returns the command lines that a script runs.
 func ranCommands(script string) (lines []string) {
 	command := regexp.MustCompile(`^(?:! )?(?:exec|exits \d+|until '[^']*'|until \S+) (.*)$`)
-	programs := regexp.MustCompile(`(?ms)^-- (\S+\.sh) --\n(.*?)(?:^-- |\z)`)
+	programs := regexp.MustCompile(`(?s)\n-- (\S+\.sh) --(\n.*?)(?:\n-- |\n*\z)`)
 	for line := range strings.Lines(script) {
 		line = strings.TrimSpace(line)
 		if match := command.FindStringSubmatch(line); match != nil {
@@ -195,7 +195,7 @@ func inlineOf(page string) (commands []string) {
 // runs reports whether a line runs a command with all its words, in their order.
 func runs(line, command string) bool {
 	rest := strings.Fields(line)
-	for _, word := range strings.Fields(command) {
+	for word := range strings.FieldsSeq(command) {
 		at := slices.Index(rest, word)
 		if at < 0 {
 			return false
