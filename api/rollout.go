@@ -107,5 +107,5 @@ type EndedRollout struct {
 	EndedAt         int64        `json:"ended_at" doc:"Unix milliseconds"`
 	Outcome         string       `json:"outcome" doc:"promoted or aborted"`
 	Gate            entry.Gate   `json:"gate,omitempty" doc:"of an abort: the gate that fell; absent: a person aborted"`
-	Report          entry.Digest `json:"report,omitempty" doc:"of a promotion; absent: a quorum waived it"`
+	Report          entry.Digest `json:"report,omitempty" doc:"of a promotion; absent: a quorum waived report and canary"`
 }

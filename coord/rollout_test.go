@@ -70,11 +70,7 @@ func (w *world) report(id, recommendation string) entry.Digest {
 // each entry, and audits the log.
 func TestRolloutPromoted(t *testing.T) {
 	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
-	w := newWorld(t)
-	withRules(w)
-	start := w.startRollout()
-	start.Start.CasesMin = 2
-	w.put(start)
+	w := rollsOut(t)
 	w.put(w.canary(500))
 	w.putArmed(2)
 	w.refuse(w.sign(w.promotion(someDigest("r"))), entry.StateConflict, "rollout.report")
@@ -97,6 +93,17 @@ func TestRolloutPromoted(t *testing.T) {
 	auditRollouts(t, w)
 }
 
+// rollsOut returns a world with the shadow of a rollout whose canary has to decide two cases.
+func rollsOut(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	withRules(w)
+	start := w.startRollout()
+	start.Start.CasesMin = 2
+	w.put(start)
+	return w
+}
+
 // putArmed registers n cases of the canary that recovered.
 func (w *world) putArmed(n int) {
 	for i := 0; n > 0; i++ {
@@ -111,11 +118,7 @@ func (w *world) putArmed(n int) {
 // decided too little, or whose gate has fallen. A quorum does.
 func TestRolloutEvidence(t *testing.T) {
 	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
-	w := newWorld(t)
-	withRules(w)
-	start := w.startRollout()
-	start.Start.CasesMin = 2
-	w.put(start)
+	w := rollsOut(t)
 	good := w.report("good", "promote")
 	lacks := func(text string) {
 		t.Helper()

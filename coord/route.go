@@ -130,16 +130,16 @@ func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64
 // agent that was interrupted at the task just now comes last. That agent was asked to end. If it
 // ends before it begins the claim, the claim costs a retry.
 func (t *task) compare(a, b api.Candidate) int {
-	if last := t.interruptedFrom(a.Agent); last != t.interruptedFrom(b.Agent) {
-		return map[bool]int{false: -1, true: 1}[last]
-	}
-	return cmp.Compare(a.Held, b.Held)
+	return cmp.Or(cmp.Compare(t.interruptedFrom(a.Agent), t.interruptedFrom(b.Agent)), cmp.Compare(a.Held, b.Held))
 }
 
-// interruptedFrom reports whether the task was just now taken from a principal because the
-// principal was asked to end.
-func (t *task) interruptedFrom(p entry.Principal) bool {
-	return t.State == entry.TaskInterrupted && t.agent == p
+// interruptedFrom is 1 if the task was just now taken from a principal because the principal was
+// asked to end, and 0 otherwise.
+func (t *task) interruptedFrom(p entry.Principal) int {
+	if t.State == entry.TaskInterrupted && t.agent == p {
+		return 1
+	}
+	return 0
 }
 
 // failedBy reports whether a principal failed at the task just now.

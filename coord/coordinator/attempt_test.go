@@ -96,6 +96,34 @@ func TestEachDecisionLeavesOneEntry(t *testing.T) {
 	s.check()
 }
 
+// TestDecisionAfterAnError has the log fail once while a coordinator records a decision: the next
+// step of the same coordinator records it.
+func TestDecisionAfterAnError(t *testing.T) {
+	s, now := &site{world: emptyWorld(t), fs: vfs.NewMem(), dir: "data"}, &clock{time.Now()}
+	s.open()
+	s.c.leases.now = now.now
+	agent, task := s.Enrol("root", "a", entry.RoleAgent), s.newTask("task")
+	agent.Capabilities, task.Type, task.MaxRetries = []string{"work"}, "work", new(int64(0))
+	s.submit(4, "", s.signed(s.genesis(), agent, s.Enrol("root", "k", entry.RoleCoordinator), s.Enrol("root", "o", entry.RoleOperator))...)
+	s.submit(1, "", s.Sign(task))
+	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("k", "o#task", entry.TaskAssign, "a") }))
+	s.pass(now, 2*time.Minute) // the lease is lost
+	k := s.coordinator()
+	k.Log = &fragile{desk{s}, 2, true} // the first write is that of the loss
+	if _, _, err := k.Step(t.Context()); !errors.Is(err, errCrash) {
+		t.Fatalf("%v, want the error of the log", err)
+	}
+	_, _, err := k.Step(t.Context())
+	must(t, err)
+	for e, err := range s.entries() {
+		must(t, err)
+		if a, ok := e.Body.(*entry.Attempt); ok && a.Rungs[0].Strategy == string(recovery.Escalate) {
+			return
+		}
+	}
+	t.Error("the log has no decision")
+}
+
 // claimed runs the claims with a crash at a write of the coordinator, and checks the log.
 func claimed(t *testing.T, at int, before bool) (crashed bool) {
 	t.Helper()

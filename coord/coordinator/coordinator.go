@@ -71,6 +71,11 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 	if k.decided == nil {
 		k.decided = decisions{}
 	}
+	defer func() {
+		if err != nil { // nobody knows which decisions the log has
+			k.decided = nil
+		}
+	}()
 	for {
 		now, todo, silences, decided, open := k.Log.Now(), []entry.Body(nil), map[entry.Body]coord.Silence{}, map[entry.Body]*decision{}, []*decision(nil)
 		lost, wait := k.Replica.leases.Lost()

@@ -77,7 +77,7 @@ type RolloutTerms struct {
 // ends the rollout.
 type Promotion struct {
 	Rollout string `json:"rollout"`
-	Report  Digest `json:"report,omitempty"` // of a closed run that says promote; absent: a quorum waived it
+	Report  Digest `json:"report,omitempty"` // of a closed run that says promote; absent: a quorum waived report and canary
 }
 
 // Kind implements [Body].
