@@ -22,6 +22,9 @@ type Counts struct {
 	// NoInputs is set before an import to leave out the inputs of calls in traces of spans: without
 	// it, the inputs are in memory until their trace is whole.
 	NoInputs bool
+	// Unheld is the number of calls whose inputs were left out because the traces that were not
+	// whole yet held inputsMax bytes of inputs.
+	Unheld int
 
 	unit            string // what a record is, in the plural; empty: records
 	settled, before sums   // after the last case, and before it
@@ -70,6 +73,9 @@ func (c *Counts) String() string {
 	}
 	if c.Bare > 0 {
 		text += fmt.Sprintf("; without a step, because no tool is called: %d", c.Bare)
+	}
+	if c.Unheld > 0 {
+		text += fmt.Sprintf("; inputs left out of calls: %d, because more than %d MiB of inputs belong to traces that may go on in the file; to keep the inputs, split the file by traces", c.Unheld, inputsMax>>20)
 	}
 	return text
 }

@@ -12,6 +12,9 @@ const (
 	tracesIdleMax = 1_000
 	// rowsIdleMax is tracesIdleMax where a record is one span.
 	rowsIdleMax = 64 * tracesIdleMax
+	// inputsMax is the number of bytes of inputs of calls that an import holds of traces of spans
+	// which are not whole yet.
+	inputsMax = 16 << 20
 	// toolsBytesMax is the size of a tools file, usesMax the number of tools that a Writer counts.
 	toolsBytesMax = 1 << 20
 	usesMax       = 10_000

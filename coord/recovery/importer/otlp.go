@@ -47,6 +47,7 @@ type otlpReader struct {
 	open   map[pcommon.TraceID]*list.Element
 	order  *list.List // of *trace, the one seen last at the end
 	found  bool       // a span, or an error
+	held   int        // bytes of inputs of the open traces
 }
 
 // trace is the spans of one trace so far.
@@ -56,6 +57,7 @@ type trace struct {
 	last   int    // the batch that brought the last one
 	spans  []span
 	broken bool // a span of the trace was an error, which stands for the trace
+	held   int  // bytes of inputs of the spans
 }
 
 // traces yields the cases of a file of traces.
@@ -191,21 +193,35 @@ func (o *otlpReader) add(rec record, s ptrace.Span, service string, source *fore
 		wrong = &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is over the limit of %d spans in a trace", spansMax), Remedy: "split the run into traces"}
 	}
 	if wrong != nil {
-		t.broken, t.spans = true, nil
+		o.held -= t.held
+		t.broken, t.spans, t.held = true, nil, 0
 		wrong.Detail += fmt.Sprintf("; trace %s is not imported", id)
 		return wrong
 	}
-	if o.source.counts.NoInputs {
-		one.inputText = ""
-	}
+	o.hold(t, &one)
 	t.spans = append(t.spans, one)
 	return nil
+}
+
+// hold keeps the input of a span of a trace if inputs are wanted and have room.
+func (o *otlpReader) hold(t *trace, one *span) {
+	size := len(one.inputText)
+	full := o.held+size > inputsMax
+	if full && !o.source.counts.NoInputs {
+		o.source.counts.Unheld++
+	}
+	if full || o.source.counts.NoInputs {
+		one.inputText = ""
+		return
+	}
+	o.held, t.held = o.held+size, t.held+size
 }
 
 // give yields the case of a trace.
 func (o *otlpReader) give(e *list.Element, yield func(scenario.Case, error) bool) bool {
 	t := o.order.Remove(e).(*trace)
 	delete(o.open, t.id)
+	o.held -= t.held
 	if t.broken {
 		return true
 	}
