@@ -54,6 +54,7 @@ type RolloutArm struct {
 	Recovered    int64 `json:"recovered"`
 	Unsafe       int64 `json:"unsafe" doc:"recoveries of cases that the rules leave to people"`
 	Escalated    int64 `json:"escalated"`
+	Unknown      int64 `json:"unknown" doc:"cases that are no evidence: another arm decided about them before, or their earlier entries made room for 1,024 newer cases under way"`
 	Costed       int64 `json:"costed" doc:"cases whose cost is known"`
 	CostMicroUSD int64 `json:"cost_micro_usd" doc:"of these"`
 	Timed        int64 `json:"timed" doc:"cases whose time is known"`

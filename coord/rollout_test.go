@@ -143,7 +143,10 @@ func TestRolloutEvidence(t *testing.T) {
 		unsafe.Case = "unsafe-" + entry.IncidentValue(uint64(i))
 	}
 	unsafe.Rungs = []entry.Rung{{Class: "access", Code: "denied", Rule: "r", Strategy: "retry", Result: "ok", Reason: "because"}}
+	unsafe.Status = entry.StatusPassedOn
 	w.put(unsafe)
+	w.state = restored(t, w.snapshot())
+	w.put(w.armed(unsafe.Case, entry.ArmCanary, entry.StatusRecovered)) // says nothing of the failure
 	lacks("the gate unsafe")
 	w.state = restored(t, w.snapshot())
 	w.put(w.rollout("p1", entry.RolloutWaive))

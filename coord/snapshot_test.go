@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"testing/iotest"
 
@@ -128,6 +129,10 @@ func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
 		s := restored(t, w.snapshot())
 		spoil(s)
 		return snapshot(t, s)
+	}
+	older := bytes.Replace(w.snapshot(), []byte(snapshotMagic), []byte("coord state 14\n"), 1)
+	if err := NewState(origin).Restore(bytes.NewReader(older)); err == nil || !strings.Contains(err.Error(), `it does not begin with "coord state 15\n"`) {
+		t.Errorf("a snapshot of an older version: %v", err)
 	}
 	for what, data := range map[string][]byte{
 		"a number with an empty last byte": spelled(0x81, 0),

@@ -250,7 +250,7 @@ var invariants = []struct {
 	{CorruptRead, "The database gave bytes that were not written. The ledger answered with an error."},
 	{ExecutedTwice, "An agent named a second idempotency key for one execution. The ledger refused it."},
 	{BeyondLimits, "A decision exceeded what its signer may decide alone. The ledger refused it."},
-	{ForbiddenRecovery, "An attempt says that a case recovered by itself, though `never_auto_recover` of the policy has its failure."},
+	{ForbiddenRecovery, "An attempt says that a case recovered by itself, though `never_auto_recover` of the policy has its failure, also one of an earlier entry. Of the newest 1,024 such cases under way earlier entries are known, since the process began."},
 }
 
 func ofInvariants() []Metric {

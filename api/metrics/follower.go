@@ -5,6 +5,7 @@ import (
 
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 )
 
@@ -21,6 +22,9 @@ type follower struct {
 	// stated holds the tasks under way whose claim has stated its cost in an attempt entry. The
 	// snapshot of the claim, which comes after the entry, states a part of it again.
 	stated map[entry.Ref]bool
+
+	// forbidden holds the newest cases under way with a failure that no case may recover from.
+	forbidden rollout.Open
 }
 
 // take implements [coordinator.Watcher].
@@ -146,7 +150,12 @@ func (f *follower) attemptedCase(limits *recovery.Thresholds, a *entry.Attempt, 
 			m.counter("arl_tokens_total", armOf(a)).Add(float64(*rung.Tokens))
 		}
 	}
-	if forbidden && c.Status == entry.StatusRecovered {
-		m.Violated(ForbiddenRecovery)
+	switch key := rollout.KeyOf("", a, c.Case); {
+	case c.Status != entry.StatusPassedOn:
+		if forbidden = f.forbidden.End(key) || forbidden; forbidden && c.Status == entry.StatusRecovered {
+			m.Violated(ForbiddenRecovery)
+		}
+	case forbidden:
+		f.forbidden.Note(key, a.Arm, "", true)
 	}
 }

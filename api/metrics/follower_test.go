@@ -97,6 +97,25 @@ func TestOnceForEachSource(t *testing.T) {
 	}
 }
 
+// TestForbiddenByAnEarlierEntry: a case that recovered is forbidden by any entry about it. Another
+// issuer's case of the same id is another case.
+func TestForbiddenByAnEarlierEntry(t *testing.T) {
+	m, state := attempts()
+	says := func(by entry.Principal, class, status string) {
+		m.follower.take(state, &entry.Registered{Entry: &entry.Entry{Body: &entry.Attempt{Header: entry.Header{Iss: by}, AttemptCase: entry.AttemptCase{
+			Case: "one", Status: status, Rungs: []entry.Rung{{Class: class, Code: "denied", Strategy: "retry", Result: "ok"}}}}}})
+	}
+	says("ann", "access", entry.StatusPassedOn)
+	says("ann", "tool", entry.StatusPassedOn)
+	says("bob", "tool", entry.StatusRecovered)
+	for _, want := range []string{"0", "1", "1"} {
+		if text := shown(t, m.Handler()); !strings.Contains(text, `arl_invariant_violations_total{invariant="forbidden_recovery"} `+want+"\n") {
+			t.Errorf("not %s: %s", want, text)
+		}
+		says("ann", "tool", entry.StatusRecovered)
+	}
+}
+
 // TestPoliciesAreBounded: digests that an agent made up are other, and the newest eight digests of
 // the log have series.
 func TestPoliciesAreBounded(t *testing.T) {

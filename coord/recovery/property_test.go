@@ -28,7 +28,7 @@ func anyHistory(t *rapid.T) recovery.History {
 		Risk:           oneOf("", "low", "critical").Draw(t, "risk"),
 		SafetyCritical: rapid.IntRange(0, 9).Draw(t, "safety critical") == 0,
 		Benign:         rapid.Bool().Draw(t, "benign"),
-		Tags:           oneOf(nil, []string{"a"}, []string{"a", "b"}).Draw(t, "tags"),
+		Tags:           oneOf(nil, []string{"a"}, []string{"a", "b"}, []string{"adversarial"}, []string{"holdout"}).Draw(t, "tags"),
 		Model:          oneOf("", "primary", "alternate", "long-context", "cheap", "middle", "dear", "else").Draw(t, "model"),
 		Effect: oneOf("", entry.EffectNone, entry.EffectReversible, entry.EffectCompensable, entry.EffectIrrevocable,
 			entry.EffectUndeclared).Draw(t, "effect"),
@@ -87,8 +87,8 @@ func anyPolicy(t *rapid.T) *recovery.Policy {
 		doc.Reset()
 	}
 	doc.WriteString("rules:\n")
-	for i, when := range []string{"effects == 'unknown' && repeats == 2", `class in ["transient", "capacity", "budget"]`, "tags.exists(t, t == 'b')", "true"} {
-		if i == 3 || rapid.Bool().Draw(t, "rule") {
+	for i, when := range []string{"effects == 'unknown' && repeats == 2", `class in ["transient", "capacity", "budget"]`, "tags.exists(t, t == 'b')", "tags.exists(t, t == 'adversarial')", "true"} {
+		if i == 4 || rapid.Bool().Draw(t, "rule") {
 			fmt.Fprintf(&doc, "  - { id: r%d, when: %q, verify: %t, ladder: %s }\n", i, when, rapid.Bool().Draw(t, "verify"), ladder(t))
 		}
 	}
@@ -168,6 +168,35 @@ func checkEffects(t *rapid.T, h *recovery.History, a *recovery.Action) {
 	}
 	if back && lost && !harmless {
 		t.Fatalf("%v rolls back past what cannot be undone", a)
+	}
+}
+
+// TestNoSliceRepeatsAnEffect has candidates that try again in one slice alone: where an effect may
+// be there, and another execution is not known to be safe, none of them executes anything, in any
+// slice. TestPropertyWalks asks the same of policies and cases of any kind.
+func TestNoSliceRepeatsAnEffect(t *testing.T) {
+	for _, slice := range []string{"adversarial", "holdout"} {
+		p := rules(t, fmt.Sprintf("rules:\n  - { id: s, when: \"tags.exists(t, t == '%s')\", ladder: [{ strategy: fail_reassign, max: 3 }, { strategy: escalate }] }\n", slice)+
+			"  - { id: rest, when: \"true\", ladder: [{ strategy: escalate }] }\n")
+		for _, tags := range [][]string{nil, {slice}, {"adversarial", "holdout"}} {
+			for _, effects := range []entry.Effects{entry.EffectsPartial, entry.EffectsComplete, entry.EffectsUnknown} {
+				for _, safety := range []entry.ReplaySafety{entry.ReplaySafe, entry.ReplayUnsafe, entry.ReplayUnknown} {
+					h := recovery.History{Case: "c", Step: "s", Tags: tags, Effect: entry.EffectIrrevocable,
+						Failure: recovery.Failure{Class: "transient", Code: "timeout", Effects: effects, ReplaySafety: safety}}
+					for range 3 { // the probe finds nothing out
+						a, r := recovery.Decide(&h, p, 1)
+						if executes := a.Strategy.Attempts(); executes != (safety == entry.ReplaySafe && len(tags) > 0) {
+							t.Errorf("slice %s, case of %q: effects %s, %s to repeat: %v", slice, tags, effects, safety, a)
+						}
+						if a.Final() {
+							break
+						}
+						h.Rungs = append(h.Rungs, h.RungOf(a, r, recovery.ResultFailed))
+						h.Probe = entry.EffectsUnknown
+					}
+				}
+			}
+		}
 	}
 }
 

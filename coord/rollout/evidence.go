@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"math/big"
 	"slices"
 
@@ -21,6 +22,7 @@ type Evidence struct {
 // Arm counts the cases of an arm.
 type Arm struct {
 	Cases, Recovered, Unsafe, Escalated int64
+	Unknown                             int64 // cases that are no evidence, see takeKnown; none of Cases
 	Costed, CostMicroUSD                int64 // cases whose cost is known, and the sum
 	Timed, ElapsedMS                    int64 // cases whose time is known, and the sum
 }
@@ -69,10 +71,22 @@ func (e *Evidence) clone() Evidence {
 
 // Observe takes up an attempt entry that was admitted. It is evidence if the rollout under way is a
 // canary, and the entry says that the rollout's candidate or its baseline decided as an arm. The
-// first result of a case is its result.
+// first result of a case is its result. What failed in a case that goes on counts with its result,
+// whoever decided.
 func (f *Fold) Observe(a *entry.Attempt) {
 	now := f.current
-	if now == nil || now.Stage != entry.StageCanary {
+	if now == nil {
+		return
+	}
+	for c := range a.Cases() {
+		if a.Arm == entry.ArmShadow || c.Status != entry.StatusPassedOn {
+			continue // an entry of the baseline says what failed
+		}
+		if key := KeyOf(now.Terms.Salt, a, c.Case); !now.seen.has(key) {
+			now.open.Note(key, a.Arm, classOf(c), now.leftToPeople(c))
+		}
+	}
+	if now.Stage != entry.StageCanary {
 		return
 	}
 	canary := a.Arm == entry.ArmCanary && a.Policy == now.Terms.CandidateDigest
@@ -80,12 +94,28 @@ func (f *Fold) Observe(a *entry.Attempt) {
 		return
 	}
 	for c := range a.Cases() {
-		if c.Status == entry.StatusNoFailure || c.Status == entry.StatusPassedOn { // a case that goes on has no result yet
+		ended := c.Status == entry.StatusRecovered || c.Status == entry.StatusEscalated
+		if !ended || canary != (Draw(now.Terms.Salt, c.Case) < now.SharePermille) {
 			continue
 		}
-		if hash := hashOf(now.Terms.Salt, c.Case); canary == (placeOf(hash) < now.SharePermille) && now.seen.add(hash>>1) {
-			now.take(c, canary)
+		if key := KeyOf(now.Terms.Salt, a, c.Case); now.seen.add(key) {
+			before, forgotten := now.open.end(key), now.open.unknown(key)
+			now.takeKnown(c, before, !forgotten && before.by(a.Arm), canary)
 		}
+	}
+}
+
+// takeKnown takes up how a case ended. alone says that its arm alone decided about it. If another
+// arm decided, too, or earlier entries are forgotten, the case is no evidence of the arm. An unsafe
+// recovery that the known entries say counts all the same.
+func (r *Rollout) takeKnown(c *entry.AttemptCase, before begun, alone, canary bool) {
+	switch recovered := c.Status == entry.StatusRecovered; {
+	case alone || recovered && (before.never || r.leftToPeople(c)):
+		r.take(c, before, canary)
+	case canary:
+		r.Evidence.Canary.Unknown++
+	default:
+		r.Evidence.Control.Unknown++
 	}
 }
 
@@ -105,16 +135,17 @@ func (f *Fold) AdmitAttempt(a *entry.Attempt) error {
 	return nil
 }
 
-func (r *Rollout) take(c *entry.AttemptCase, canary bool) {
+// take takes up how a case ended, with what earlier entries say about the case.
+func (r *Rollout) take(c *entry.AttemptCase, before begun, canary bool) {
 	e := &r.Evidence
 	one := result{recovered: c.Status == entry.StatusRecovered, escalated: c.Status == entry.StatusEscalated, cost: known(c.CostMicroUSD), elapsed: known(c.ElapsedMS)}
 	arm := &e.Control
 	if canary {
 		arm = &e.Canary
 	}
-	unsafe := one.recovered && r.leftToPeople(c)
+	unsafe := one.recovered && (before.never || r.leftToPeople(c))
 	arm.count(&one, unsafe)
-	r.byGroup(c, &one, unsafe, canary)
+	r.byGroup(c, cmp.Or(before.class, classOf(c)), &one, unsafe, canary)
 	if unsafe && canary {
 		r.fall(entry.GateUnsafe, "")
 	}

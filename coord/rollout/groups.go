@@ -70,17 +70,13 @@ func sliceGroups(t *entry.RolloutTerms) (all []Group) {
 	return all
 }
 
-// byGroup counts and compares a case in its groups.
-func (r *Rollout) byGroup(c *entry.AttemptCase, one *result, unsafe, canary bool) {
+// byGroup counts and compares a case of a class in its groups.
+func (r *Rollout) byGroup(c *entry.AttemptCase, class string, one *result, unsafe, canary bool) {
 	e := &r.Evidence
 	if !grouped(&r.Terms) {
 		return
 	}
 	tags := tagsOf(c, len(e.Groups) > 0 && e.Groups[0].Slice)
-	class := ""
-	if len(c.Rungs) > 0 {
-		class = c.Rungs[0].Class
-	}
 	known := func(g Group) bool { return !g.Slice && g.Name == class }
 	if class != "" && !slices.ContainsFunc(e.Groups, known) && len(e.Groups) < groupsMax {
 		e.Groups = append(e.Groups, newGroup(len(e.Groups)+1, class, false, r.Terms.CasesMin))

@@ -65,8 +65,8 @@ func simulateMix(rollouts, pairs int, m mix) (fell map[string]int, better int) {
 		one.Evidence = newEvidence(&one.Terms)
 		e := &one.Evidence
 		for n := 0; n < pairs && e.Fell == ""; n++ {
-			one.take(m.draw(r, false), false)
-			one.take(m.draw(r, true), true)
+			one.take(m.draw(r, false), begun{}, false)
+			one.take(m.draw(r, true), begun{}, true)
 		}
 		wins := 0
 		for i := range e.Gates {
@@ -153,11 +153,11 @@ func TestGroups(t *testing.T) {
 	of := func(class, facts, status string) *entry.AttemptCase {
 		return &entry.AttemptCase{Case: "c", Status: status, Rungs: []entry.Rung{{Class: class, Code: "x"}}, Facts: jsontext.Value(facts)}
 	}
-	one.take(of("tool", `{"tags":["adversarial","adversarial"]}`, entry.StatusEscalated), true)
-	one.take(of("output", `{}`, entry.StatusEscalated), true)
+	one.take(of("tool", `{"tags":["adversarial","adversarial"]}`, entry.StatusEscalated), begun{}, true)
+	one.take(of("output", `{}`, entry.StatusEscalated), begun{}, true)
 	before := e.clone()
-	one.take(of("tool", `{"tags":7}`, entry.StatusRecovered), false)
-	one.take(&entry.AttemptCase{Case: "c", Status: entry.StatusRecovered}, false) // of no class
+	one.take(of("tool", `{"tags":7}`, entry.StatusRecovered), begun{}, false)
+	one.take(&entry.AttemptCase{Case: "c", Status: entry.StatusRecovered}, begun{}, false) // of no class
 	var got []string
 	share := 0.0
 	for i := range e.Groups {
@@ -199,14 +199,14 @@ func TestGroupsAreBounded(t *testing.T) {
 	one := Rollout{Terms: entry.RolloutTerms{Gates: entry.RolloutGates(), CasesMin: 1, Candidate: sliced}}
 	one.Evidence = newEvidence(&one.Terms)
 	for i := range 2 * groupsMax {
-		one.take(&entry.AttemptCase{Case: "c", Status: entry.StatusRecovered, Rungs: []entry.Rung{{Class: fmt.Sprint("class", i)}}}, i%2 == 0)
+		one.take(&entry.AttemptCase{Case: "c", Status: entry.StatusRecovered, Rungs: []entry.Rung{{Class: fmt.Sprint("class", i)}}}, begun{}, i%2 == 0)
 	}
 	if len(one.Evidence.Groups) != groupsMax || one.Evidence.Canary.Cases != groupsMax {
 		t.Errorf("%d groups, %d cases", len(one.Evidence.Groups), one.Evidence.Canary.Cases)
 	}
 	without := Rollout{Terms: entry.RolloutTerms{Gates: []entry.Gate{entry.GateLatency}, CasesMin: 1, Candidate: sliced}}
 	without.Evidence = newEvidence(&without.Terms)
-	without.take(&entry.AttemptCase{Case: "c", Status: entry.StatusRecovered, Rungs: []entry.Rung{{Class: "tool"}}}, true)
+	without.take(&entry.AttemptCase{Case: "c", Status: entry.StatusRecovered, Rungs: []entry.Rung{{Class: "tool"}}}, begun{}, true)
 	if len(without.Evidence.Groups) != 0 || without.Evidence.Gates[0].Watch.Tests != 1 {
 		t.Errorf("without the gate: %+v", without.Evidence)
 	}

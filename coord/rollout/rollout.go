@@ -50,6 +50,7 @@ type Rollout struct {
 	Evidence      Evidence
 
 	seen  seen     // cases that count in Evidence
+	open  Open     // cases under way
 	never []string // classes whose cases must not recover by themselves; from Terms
 }
 
@@ -86,16 +87,9 @@ func (f *Fold) History() []Ended { return f.ended }
 
 // Draw returns the place of a case below a thousand: SHA-256(salt ‖ case), its first 64 bits as a
 // share of 2^64 (ROL-5).
-func Draw(salt, id string) int64 { return placeOf(hashOf(salt, id)) }
-
-// hashOf returns the first 64 bits of the hash of a case.
-func hashOf(salt, id string) uint64 {
+func Draw(salt, id string) int64 {
 	sum := sha256.Sum256([]byte(salt + id))
-	return binary.BigEndian.Uint64(sum[:])
-}
-
-func placeOf(hash uint64) int64 {
-	place, _ := bits.Mul64(hash, 1000)
+	place, _ := bits.Mul64(binary.BigEndian.Uint64(sum[:]), 1000)
 	return int64(place)
 }
 
@@ -393,7 +387,7 @@ func (f *Fold) Clone() Fold {
 	c := Fold{f.current, slices.Clone(f.ended), slices.Clone(f.reports)}
 	if f.current != nil {
 		now := *f.current
-		now.Evidence = now.Evidence.clone()
+		now.Evidence, now.open = now.Evidence.clone(), now.open.clone()
 		c.current = &now
 	}
 	return c

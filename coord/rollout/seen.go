@@ -12,7 +12,7 @@ import (
 // [judge.PairsMax].
 const casesMax = 1 << 20
 
-// seen holds which cases count already, by the first 63 bits of their hash. A case has one result:
+// seen holds which cases count already, by their keys ([KeyOf]). A case has one result:
 // an engine that takes the same cases again, or a task that is recorded by several, adds nothing.
 //
 // The keys stand in runs, each in ascending order and at least twice as long as the next one. A run
@@ -24,13 +24,8 @@ type seen struct {
 
 // add reports whether a case is new. If there are casesMax, no case is.
 func (s *seen) add(key uint64) bool {
-	if s.count == casesMax {
+	if s.full() || s.has(key) {
 		return false
-	}
-	for _, run := range s.runs {
-		if _, known := slices.BinarySearch(run, key); known {
-			return false
-		}
 	}
 	run, n := []uint64{key}, len(s.runs)
 	for ; n > 0 && len(s.runs[n-1]) < 2*len(run); n-- {
@@ -38,6 +33,17 @@ func (s *seen) add(key uint64) bool {
 	}
 	s.runs, s.count = append(s.runs[:n:n], run), s.count+1
 	return true
+}
+
+// full reports whether no further case can be held.
+func (s *seen) full() bool { return s.count == casesMax }
+
+// has reports whether a case counts already.
+func (s *seen) has(key uint64) bool {
+	return slices.ContainsFunc(s.runs, func(run []uint64) bool {
+		_, known := slices.BinarySearch(run, key)
+		return known
+	})
 }
 
 // merge returns the keys of two runs in ascending order.

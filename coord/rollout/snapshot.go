@@ -67,6 +67,7 @@ func (r *Rollout) snapshot(c *codec.Codec, size uint64) {
 	c.Instant(&t.DeadlineAt)
 	r.Evidence.snapshot(c, t)
 	r.seen.snapshot(c)
+	r.open.snapshot(c)
 	if c.Reading() {
 		r.never = limitsOf(t.Candidate).Never
 	}
@@ -74,7 +75,7 @@ func (r *Rollout) snapshot(c *codec.Codec, size uint64) {
 
 func (e *Evidence) snapshot(c *codec.Codec, t *entry.RolloutTerms) {
 	for _, a := range []*Arm{&e.Canary, &e.Control} {
-		for _, n := range []*int64{&a.Cases, &a.Recovered, &a.Unsafe, &a.Escalated, &a.Costed, &a.CostMicroUSD, &a.Timed, &a.ElapsedMS} {
+		for _, n := range []*int64{&a.Cases, &a.Recovered, &a.Unsafe, &a.Escalated, &a.Unknown, &a.Costed, &a.CostMicroUSD, &a.Timed, &a.ElapsedMS} {
 			c.Instant(n)
 		}
 	}

@@ -72,7 +72,11 @@ func missing(r *api.Rollout) []string {
 		all = append(all, "a report in the log that compares candidate and baseline, or waivers of a quorum")
 	}
 	if r.Canary.Cases < r.CasesMin {
-		all = append(all, fmt.Sprintf("a canary that has decided %d cases, of which it has %d, or waivers of a quorum", r.CasesMin, r.Canary.Cases))
+		unknown := ""
+		if r.Canary.Unknown > 0 {
+			unknown = fmt.Sprintf(" and %d that are no evidence of it alone", r.Canary.Unknown)
+		}
+		all = append(all, fmt.Sprintf("a canary that has decided %d cases, of which it has %d%s, or waivers of a quorum", r.CasesMin, r.Canary.Cases, unknown))
 	}
 	if r.Fell != "" {
 		all = append(all, strings.TrimSpace("the gate "+string(r.Fell)+" "+r.FellIn)+", which fell: the coordinator aborts the rollout")
