@@ -20,15 +20,9 @@ import (
 // stands. The result is nil if there is no such entry. The error is id-conflict if that entry
 // has other bytes. The store has at most beyond entries more than the view.
 func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedup.ID, beyond uint64) (*Registration, error) {
-	if l.known.Denies(key) {
-		return nil, nil
-	}
-	index, ok, err := dedup.Find(l.db, key[:])
-	if err != nil {
-		return nil, fmt.Errorf("ledger: look up %s of %s: %w", e.Header.JTI, e.Header.Iss, err)
-	}
-	if !ok {
-		return nil, nil
+	index, ok, err := l.known.Find(l.db, key)
+	if err != nil || !ok {
+		return nil, err
 	}
 	if size := l.view.Load().head.Size; index >= size+beyond {
 		return nil, fmt.Errorf("%w: dedup key %x: entry %d, which is not there", ErrCorrupt, *key, index)
@@ -38,6 +32,12 @@ func (l *Log) lookup(ctx context.Context, e *entry.Entry, key *dedup.ID, beyond 
 		return nil, err
 	}
 	return l.compare(e, index)
+}
+
+// Has reports whether the store has an entry with the issuer and the jti of a header.
+func (l *Log) Has(h *entry.Header) (known bool, err error) {
+	_, known, err = l.known.Find(l.db, new(dedup.Key(&entry.Entry{Header: h})))
+	return known, err
 }
 
 // compare tells a duplicate of the entry at index from a conflict with it.

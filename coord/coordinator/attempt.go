@@ -163,16 +163,35 @@ func attemptOf(v *api.Task, policy *recovery.Policy, arm entry.Arm, d *recovery.
 	return a
 }
 
-// record submits decisions, each signed once. recorded says that the log has one of them, be it
-// from before. refused says that the ledger refused one: it is tried again.
+// has reports whether the log has an entry that is about to be signed.
+func (k *Coordinator) has(body entry.Body) (bool, error) {
+	if k.Has == nil {
+		return false, nil
+	}
+	h := *entry.HeaderOf(body)
+	h.Iss = k.Principal
+	return k.Has(&h)
+}
+
+// record submits the decisions that the log lacks, each signed once. recorded says that the log has
+// one of them, be it from before. refused says that the ledger refused one: it is tried again.
 func (k *Coordinator) record(ctx context.Context, now int64, all []*decision, size uint64) (recorded, refused bool, err error) {
 	var bodies []entry.Body
 	for _, d := range all {
-		bodies = append(bodies, d.entries...)
+		for _, body := range d.entries {
+			switch has, err := k.has(body); {
+			case err != nil:
+				return false, false, err
+			case has:
+				recorded = true
+			default:
+				bodies = append(bodies, body)
+			}
+		}
 	}
 	batch, err := k.sealed(now, bodies)
 	if err != nil {
-		return false, false, err
+		return recorded, false, err
 	}
 	for next := 0; next < len(batch); next++ {
 		done, err := k.submit(ctx, batch[next:])

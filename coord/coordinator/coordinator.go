@@ -36,6 +36,9 @@ type Coordinator struct {
 	Principal entry.Principal          // issuer of the entries; it has the role coordinator
 	Seal      func(*entry.Entry) error // signs an entry with a key of Principal
 	NewID     func() string            // a new UUID in lower case, for each entry; nil: random ones
+	// Has, if not nil, reports whether the log has an entry with the issuer and the jti of a
+	// header. It saves the signatures of what was decided before a restart.
+	Has func(*entry.Header) (bool, error)
 	// Silent, if not nil, is called after the coordinator wrote an entry because no approver
 	// answered in time. Such an entry denies an incident or drops a proposed amend.
 	Silent func(coord.Silence)

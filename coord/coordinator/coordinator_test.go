@@ -27,7 +27,7 @@ func (d desk) Now() int64 { return start + d.later.Load() }
 // coordinator returns the coordinator of a site; refusals fail the test.
 func (s *site) coordinator() *Coordinator {
 	return &Coordinator{
-		Replica: s.c, Log: desk{s}, Principal: "k",
+		Replica: s.c, Log: desk{s}, Principal: "k", Has: s.log.Has,
 		Seal: func(e *entry.Entry) error {
 			e.Seal(testlog.Public(s.t, "k").KeyID(), ed25519.Sign(testlog.Private("k"), e.PAE()))
 			return nil

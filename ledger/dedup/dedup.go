@@ -85,6 +85,17 @@ func (f *Filter) Denies(key *ID) bool {
 	return f.ready.Load() && f.keys.Denies((*[sha256.Size]byte)(key[1:]))
 }
 
+// Find is the function of that name, for a key that the filter does not deny.
+func (f *Filter) Find(r pebble.Reader, key *ID) (index uint64, ok bool, err error) {
+	if f.Denies(key) {
+		return 0, false, nil
+	}
+	if index, ok, err = Find(r, key[:]); err != nil {
+		err = fmt.Errorf("dedup: look up key %x: %w", *key, err)
+	}
+	return index, ok, err
+}
+
 // Ready reports whether Load has ended well. Until then the filter denies nothing.
 func (f *Filter) Ready() bool { return f.ready.Load() }
 

@@ -22,6 +22,7 @@ func (n *Node) coordinator() *coordinator.Coordinator {
 		Log:       coordinatorLog{n.Log},
 		Principal: Coordinator,
 		Seal:      n.seal,
+		Has:       n.Log.Has,
 		Silent: func(of coord.Silence) {
 			what := "an incident was dismissed: no approver answered in time, and nothing is undone"
 			if of.Amend {
