@@ -80,9 +80,15 @@ func (a *attempts) begin() (next []entry.Rung) {
 	return next
 }
 
-// drop notes that the attempt under way was not made: the claim ended before.
-func (a *attempts) drop() {
-	a.rungs[len(a.rungs)-1].Result, a.pending = Interrupted.Code, false
+// drop forgets the attempt that was about to be made: the claim ends before. The entry before says
+// that it was decided.
+func (a *attempts) drop() { a.rungs, a.pending = a.rungs[:len(a.rungs)-1], false }
+
+// logDropped logs what the claim spent, if anything, when it ends before an attempt.
+func (w *Worker) logDropped(ctx context.Context) {
+	if w.attempts.drop(); w.attempts.spent != (spent{}) {
+		w.logEntry(ctx, entry.StatusPassedOn, w.attempts.spent)
+	}
 }
 
 // logLast logs what was tried since at the end of the claim, with what all attempts of the claim
@@ -98,9 +104,12 @@ func (w *Worker) logAttempts(ctx context.Context, status string) {
 }
 
 func (w *Worker) logSpent(ctx context.Context, status string, by spent) {
-	if len(w.attempts.rungs) == 0 {
-		return
+	if len(w.attempts.rungs) > 0 {
+		w.logEntry(ctx, status, by)
 	}
+}
+
+func (w *Worker) logEntry(ctx context.Context, status string, by spent) {
 	t := &w.claim.Task
 	a := &entry.Attempt{Agent: w.claim.Agent, Task: t.Task, Policy: w.attempts.policy, Arm: w.attempts.arm,
 		AttemptCase: entry.AttemptCase{Case: w.id, Rungs: w.attempts.rungs, Status: status,

@@ -315,8 +315,7 @@ func (w *Worker) end(ctx, held context.Context, e *Ending) (again bool, err erro
 		if cause := context.Cause(held); errors.Is(cause, ErrLeaseLost) {
 			return false, cause
 		}
-		w.attempts.drop()
-		w.logLast(ctx, entry.StatusPassedOn)
+		w.logDropped(ctx)
 		s.Class, s.Code, s.Attempts = Interrupted.Class, Interrupted.Code, 0 // asked to end before the next attempt
 		return false, w.handBack(ctx, s)
 	case recovery.Escalate, recovery.Quarantine, recovery.Abort:

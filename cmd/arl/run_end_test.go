@@ -90,7 +90,7 @@ func TestRunInterruptedBeforeTheProgram(t *testing.T) {
 }
 
 // TestRunInterruptedWhileItWaits sends SIGTERM while the policy has it wait for the
-// next attempt: the task is handed back at no cost.
+// next attempt: the task is handed back at no cost, and no entry says that the attempt was made.
 func TestRunInterruptedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -110,6 +110,9 @@ func TestRunInterruptedWhileItWaits(t *testing.T) {
 	}
 	if now := m.until(task, func(t *api.Task) bool { return t.Epoch == 2 }); now.RetryCount != 0 || now.Failures[0].Code != "interrupted" {
 		t.Errorf("%+v", now)
+	}
+	if got := m.tried(task); len(got) != 2 || got[0] != string(holder)+" passed_on wait:decided" || !strings.HasPrefix(got[1], "coordinator ") {
+		t.Errorf("tried %q", got)
 	}
 	m.arl("log", "audit")
 	m.stop()

@@ -169,6 +169,9 @@ func (t *pastTask) claimFailed(index uint64, s *entry.Snapshot) {
 	if s != nil {
 		latency := max(s.TakenAt-s.StartedAt, 0)
 		made.Failure, made.CostMicroUSD, made.LatencyMS = harmless(s.Class, s.Code), &s.CostMicroUSD, &latency
+		if s.Code == "interrupted" && t.begun != (scenario.Variation{}) { // handed back before the attempt was made
+			made.Failure = t.about
+		}
 	}
 	lost := s == nil && t.begun != (scenario.Variation{})
 	switch {

@@ -122,6 +122,9 @@ func TestNobodyTried(t *testing.T) {
 			rungs(decided("fail_reassign")), task(entry.TaskFail, oom)}, []string{"checkpoint_resume failed oom", "fail_reassign ok"}},
 		{"killed in a later claim", []entry.Body{task(entry.TaskFail, oom), router("oom", "checkpoint_resume"), task(entry.TaskStart, nil),
 			rungs(decided("retry")), task(entry.TaskFail, nil)}, []string{"checkpoint_resume failed oom", "retry failed lost", "fail_reassign ok"}},
+		{"handed back before the attempt", []entry.Body{task(entry.TaskFail, oom), router("oom", "checkpoint_resume"), task(entry.TaskStart, nil),
+			rungs(decided("retry")), rungs(), task(entry.TaskInterrupt, &entry.Snapshot{Class: "crash", Code: "interrupted"})},
+			[]string{"checkpoint_resume failed oom", "fail_reassign ok"}},
 	} {
 		k := New("ledger")
 		log := append([]entry.Body{task(entry.TaskCreate, nil), task(entry.TaskStart, nil)}, test.log...)
