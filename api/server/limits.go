@@ -50,7 +50,7 @@ const (
 	readTimeoutDefault   = time.Minute
 	writeTimeoutDefault  = time.Minute
 	idleTimeoutDefault   = 2 * time.Minute
-	graceDefault         = 30 * time.Second
+	Grace                = 30 * time.Second // in which a server that stops answers what it has accepted, by default
 	heartbeatDefault     = 15 * time.Second
 	sampleInterval       = 10 * time.Minute
 	reachAgainMS         = 100             // until a request comes back that waited for a size of the log, or for a leader

@@ -24,6 +24,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/damage"
 	"recoveryledger/verify"
 )
 
@@ -222,7 +223,7 @@ func TestDamageFoundWhileRunningEndsTheProcess(t *testing.T) {
 	m.must(response.Body.Close())
 	m.stop()
 	slices.SortFunc(keys, bytes.Compare)
-	m.flip(keys[len(keys)/2][4:]) // what it shares with its neighbours is not stored again
+	m.must(damage.Flip(m.data, keys[len(keys)/2][4:])) // what it shares with its neighbours is not stored again
 	damaged, out := m.command(nil, "serve", "--data", m.data, "--listen", "127.0.0.1:0")
 	err = damaged.Run()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 10 {
@@ -234,23 +235,6 @@ func TestDamageFoundWhileRunningEndsTheProcess(t *testing.T) {
 		}
 	}
 	checkBrief(t, out.String())
-}
-
-// flip changes a bit of these bytes, which one table of the database must hold.
-func (m *machine) flip(content []byte) {
-	m.t.Helper()
-	tables, err := filepath.Glob(filepath.Join(m.data, "db", "*.sst"))
-	m.must(err)
-	for _, path := range tables {
-		table, err := os.ReadFile(path)
-		m.must(err)
-		if at := bytes.Index(table, content); at >= 0 {
-			table[at] ^= 1
-			m.must(os.WriteFile(path, table, 0o600))
-			return
-		}
-	}
-	m.t.Fatalf("%x is in none of %d tables", content, len(tables))
 }
 
 // TestAFullDiskRefusesEntriesAndRecovers fills a small file system: entries are

@@ -19,10 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/damage"
 	"recoveryledger/verify"
 )
 
@@ -62,7 +61,7 @@ func TestADamagedSnapshotIsBuiltAgain(t *testing.T) {
 	}
 	m.stop()
 	hash := merkle.HashLeaf(last.Leaf) // stands in no full tile: it is in the snapshot alone
-	m.flip(hash[8:24])
+	m.must(damage.Flip(m.data, hash[8:24]))
 	m.start()
 	m.counts("arl_snapshots_damaged_total 1")
 	m.ready()
@@ -90,7 +89,8 @@ func (m *machine) counts(line string) {
 // shows reports whether a line is in the metrics.
 func (m *machine) shows(line string) bool {
 	m.t.Helper()
-	response, err := http.Get(m.url + "/metrics")
+	client := &http.Client{Timeout: 10 * time.Second} // nobody answers at the socket of an ended service
+	response, err := client.Get(m.url + "/metrics")
 	if err != nil {
 		return false // between a halt and the last word nobody listens
 	}
@@ -123,11 +123,11 @@ func TestADamagedEntryIsCounted(t *testing.T) {
 	m.start() // what the write-ahead log had is in tables from now on
 	m.stop()
 	bits := bytes.Clone(e.Sig[:16])
-	m.flip(bits)
+	m.must(damage.Flip(m.data, bits))
 	m.unreadable(middle.Index, "corrupt_read")
 	bits[0] ^= 1
-	m.flip(bits)
-	m.lose(e.Sig)
+	m.must(damage.Flip(m.data, bits))
+	m.must(damage.Lose(m.data, e.Sig))
 	m.unreadable(middle.Index, "lost")
 }
 
@@ -146,38 +146,6 @@ func (m *machine) unreadable(index uint64, invariant string) {
 	}
 	m.counts(`arl_invariant_violations_total{invariant="` + invariant + `"} 1`)
 }
-
-// lose removes the entry with a signature from the database of a stopped ledger.
-func (m *machine) lose(signature []byte) {
-	m.t.Helper()
-	db, err := pebble.Open(filepath.Join(m.data, "db"), &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quiet{}})
-	m.must(err)
-	found, err := db.NewIter(nil)
-	m.must(err)
-	var key []byte
-	for ok := found.First(); ok && key == nil; ok = found.Next() {
-		if bytes.Contains(found.Value(), signature) {
-			key = bytes.Clone(found.Key())
-		}
-	}
-	m.must(found.Close())
-	if key == nil {
-		m.t.Fatal("the database has no such entry")
-	}
-	m.must(errors.Join(db.Delete(key, pebble.Sync), db.Close()))
-}
-
-// quiet is a logger of the database that says nothing of its work.
-type quiet struct{}
-
-// Infof implements [pebble.Logger].
-func (quiet) Infof(string, ...any) {}
-
-// Errorf implements [pebble.Logger].
-func (quiet) Errorf(string, ...any) {}
-
-// Fatalf implements [pebble.Logger].
-func (quiet) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 // ready asks until the ledger says that it takes entries.
 func (m *machine) ready() {

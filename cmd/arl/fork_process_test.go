@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -135,6 +136,7 @@ func TestAForkReachesMonitors(t *testing.T) {
 	}
 	w.kill(m)
 	forked("witnessed has cosigned another history of this log")
+	m.opened() // the last metrics come at the socket of a service manager, too
 	shows(third, 1, "--home", t.TempDir())
 	m.counts(`arl_invariant_violations_total{invariant="forked"} 0`)
 	m.witness(w)
@@ -142,6 +144,18 @@ func TestAForkReachesMonitors(t *testing.T) {
 	if cmd, said := m.command(nil, "serve", "--data", twin, "--monitor", "monitor.example"); exitOf(cmd.Run()) != 2 {
 		t.Errorf("a monitor without a URL: %s", said)
 	}
+}
+
+// opened has a service manager open the listener of the next start. The manager holds the socket,
+// so that nobody else can listen at its address.
+func (m *machine) opened() {
+	m.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	m.must(err)
+	m.t.Cleanup(func() { _ = listener.Close() }) // a test that failed
+	m.socket, err = listener.(*net.TCPListener).File()
+	m.must(err)
+	m.t.Cleanup(func() { _ = m.socket.Close() })
 }
 
 // halts has a running ledger convicted of a fork. The counter of that invariant is shown, and the

@@ -67,6 +67,7 @@ type machine struct {
 	t          testing.TB
 	home, data string
 	args       []string // of arl serve, beside the usual ones
+	socket     *os.File // that a service manager has opened; nil: arl serve opens its own
 
 	process *exec.Cmd
 	stderr  spoken
@@ -101,9 +102,15 @@ func (m *machine) startLimited() {
 func (m *machine) launch(shell string) {
 	m.t.Helper()
 	binary := program(m.t)
+	if m.socket != nil {
+		shell = "export LISTEN_FDS=1 LISTEN_PID=$$; " + shell
+	}
 	args := append([]string{"-c", shell, binary, "serve", "--data", m.data, "--listen", "127.0.0.1:0", "--output", "json"}, m.args...)
 	m.process = exec.Command("sh", args...)
 	m.process.Env = append(os.Environ(), "ARL_HOME="+m.home)
+	if m.socket != nil {
+		m.process.ExtraFiles = []*os.File{m.socket}
+	}
 	m.stderr.reset()
 	m.process.Stderr = &m.stderr
 	stdout, err := m.process.StdoutPipe()

@@ -193,13 +193,15 @@ func TestNaNIsNoData(t *testing.T) {
 	}
 }
 
-// scriptAlert waits until an alert fires, or is over.
+// scriptAlert waits until an alert fires, or is over. A label, as name=value, says which of the
+// alerts with this name is meant.
 func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 	aim(ts)
 	name, want := args[0], args[1] == "fires"
 	if !want && args[1] != "over" {
 		ts.Fatalf("alert NAME fires|over, not %s", args[1])
 	}
+	label, value, _ := strings.Cut(strings.Join(args[2:], " "), "=")
 	so := waitFor(time.Minute, func() bool {
 		var data struct {
 			Alerts []struct {
@@ -212,12 +214,23 @@ func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		firing := false
 		for _, a := range data.Alerts {
-			firing = firing || a.Labels["alertname"] == name && a.State == "firing"
+			firing = firing || a.Labels["alertname"] == name && a.Labels[label] == value && a.State == "firing"
 		}
 		return firing == want
 	})
 	if !so {
-		ts.Fatalf("%s: not %s", name, args[1])
+		ts.Fatalf("%s: not %s", name, args[1:])
+	}
+}
+
+// scriptScraped waits until Prometheus has scraped the ledger that runs now: a counter that grows
+// before the first scrape does not grow for Prometheus.
+func scriptScraped(ts *testscript.TestScript, _ bool, _ []string) {
+	aim(ts)
+	const began = "process_start_time_seconds"
+	want := number(ts, readSample(ts, ts.Getenv("URL")+"/metrics", began))
+	if !waitFor(time.Minute, func() bool { return hasData(ts, fmt.Sprintf("%s == %f", began, want)) }) {
+		ts.Fatalf("Prometheus does not scrape the ledger that began at %f", want)
 	}
 }
 

@@ -156,7 +156,7 @@ func scriptsOfRun(t *testing.T) (scripts []string) {
 	raced := testing.Short() && !budget.Large()
 	for _, script := range all {
 		name := strings.TrimSuffix(filepath.Base(script), ".txtar")
-		if slices.Contains(racedScripts, name) || !raced && !strings.HasPrefix(name, "drill_") && name != "watched" {
+		if slices.Contains(racedScripts, name) || !raced && !strings.HasPrefix(name, "drill_") && !strings.HasPrefix(name, "watched") {
 			scripts = append(scripts, script)
 		}
 	}

@@ -40,7 +40,7 @@ var update = flag.Bool("update", false, "write what the scripts compare with; re
 
 // TestMain lets the test binary be the program: scripts run it as arl.
 func TestMain(m *testing.M) {
-	testscript.Main(tidied{m}, map[string]func(){"arl": clocked, "bare": bare, "sigstore-kms-arltest": kms.Main})
+	testscript.Main(tidied{m}, map[string]func(){"arl": clocked, "bare": bare, "intruder": intruder, "sigstore-kms-arltest": kms.Main})
 }
 
 // tidied are tests after which nothing is left in the temporary directory, though
@@ -77,9 +77,10 @@ func (t tidied) Run() int {
 //	replace FILE OLD NEW  replaces text that must be there
 //	append FILE OTHER     appends the content of another file
 //	certificates          makes ca.pem, and server and client certificates of it with their keys
-//	metric SAMPLE VALUE   waits until a sample of the ledger's metrics has a value; !VALUE: another one
+//	metric SAMPLE VALUE   waits until a sample of the ledger's metrics has a value; !VALUE: another one; >VALUE: a greater one; <VALUE: a smaller one
 //	prometheus            starts a Prometheus that scrapes the ledger, with the alerts of docs/operations
-//	alert NAME fires      waits until an alert fires; over: until it does not
+//	alert NAME fires      waits until an alert fires; over: until it does not; LABEL=VALUE at the end: the one with this label
+//	scraped               waits until that Prometheus has scraped the ledger that runs now
 //	dashboards            waits until every query of the dashboards of docs/operations, and every recording rule, has data
 //	disk made             mounts a file system of its own at disk; filled: not a byte more goes onto it; grown: it is larger, and was not in use;
 //	                      failed: it takes no writes any more; mended: it does again
@@ -88,6 +89,7 @@ func (t tidied) Run() int {
 //	until TEXT arl …      runs a command until it ends with exit code 0 and prints TEXT
 //	ended CODE            waits until the ledger ends by itself, and wants its exit code; its words are in serve.log
 //	[disk]                whether a file system can be mounted
+//	damage flip FILE      flips a bit of an entry in the stopped ledger's database, or flips it back; lose: removes the entry; FILE has its envelope
 //	load KEY AGENT        submits entries of an agent, by several clients at once, until the script ends
 //	idle N                holds N connections to the ledger from another address that do nothing; 0: closes them
 //	sink deaf             starts an endpoint of notifications that never answers, and sets SINK; hears: it answers;
@@ -129,7 +131,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"stranger": scriptStranger, "serve": scriptServe, "shutdown": scriptShutdown, "crash": scriptCrash, "exits": scriptExits, "field": scriptField,
 			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip, "metric": scriptMetric,
-			"prometheus": scriptPrometheus, "alert": scriptAlert, "dashboards": scriptDashboards, "idle": scriptIdle, "sink": scriptSink,
+			"prometheus": scriptPrometheus, "alert": scriptAlert, "scraped": scriptScraped, "damage": scriptDamage, "dashboards": scriptDashboards, "idle": scriptIdle, "sink": scriptSink,
 			"newer": scriptNewer, "disk": scriptDisk, "ended": scriptEnded,
 			"member": scriptMember, "unmember": scriptUnmember, "until": scriptUntil, "load": scriptLoad,
 		},

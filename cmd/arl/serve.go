@@ -228,7 +228,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	beside.Go(func() {
 		if conflict = n.Witness(ctx, config.Witnesses); conflict != nil {
 			config.Metrics.Violated(metrics.Forked)
-			o.lastWord.Take(config.Metrics, e.listener.Addr(), e.tls)
+			o.lastWord.Take(config.Metrics, e.listener, e.tls)
 			fail(conflict)
 		}
 	})

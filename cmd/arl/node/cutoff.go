@@ -105,6 +105,6 @@ func (c *Cutoff) Diverge(ctx context.Context, m *metrics.Metrics, t *certificate
 	c.Cut()
 	m.Violated(metrics.Diverged)
 	var last LastWord
-	last.Take(m, c.Addr(), t)
+	last.Take(m, c, t)
 	_ = last.Say(ctx, err) // its error is err
 }

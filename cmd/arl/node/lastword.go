@@ -18,16 +18,29 @@ const lastWordMost = 2 * time.Minute
 // LastWord shows the last metrics of a ledger that halted, so that the counter of the invariant
 // that it broke is read once. Everything else is refused. The zero LastWord says nothing.
 type LastWord struct {
-	last    http.Handler
-	address net.Addr
-	tls     *certificate.Files // nil: plain HTTP
+	last http.Handler
+	at   net.Listener       // that the ledger had; it is closed
+	tls  *certificate.Files // nil: plain HTTP
 }
 
 // Take takes the metrics as they are now, if somebody has read them before.
-func (w *LastWord) Take(m *metrics.Metrics, address net.Addr, t *certificate.Files) {
+func (w *LastWord) Take(m *metrics.Metrics, at net.Listener, t *certificate.Files) {
 	if m.Reads() > 0 {
-		w.last, w.address, w.tls = m.Final(), address, t
+		w.last, w.at, w.tls = m.Final(), at, t
 	}
+}
+
+// listenAgain listens where a closed listener did. The service manager may have opened that one
+// and holds its address, so that nobody can listen there but at its own socket.
+func listenAgain(ctx context.Context, closed net.Listener) (net.Listener, error) {
+	if c, cut := closed.(*Cutoff); cut {
+		closed = c.Listener
+	}
+	if given, ok := closed.(interface{ Again() (net.Listener, error) }); ok {
+		return given.Again()
+	}
+	var listen net.ListenConfig
+	return listen.Listen(ctx, closed.Addr().Network(), closed.Addr().String())
 }
 
 // Say shows the metrics until they were read, ctx ends, or two minutes are over. It returns err:
@@ -36,8 +49,7 @@ func (w *LastWord) Say(ctx context.Context, err error) error {
 	if w.last == nil {
 		return err
 	}
-	var listen net.ListenConfig
-	listener, failed := listen.Listen(ctx, w.address.Network(), w.address.String())
+	listener, failed := listenAgain(ctx, w.at)
 	if failed != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func TestLastWord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	silent.Take(m, listener.Addr(), nil)
+	silent.Take(m, listener, nil)
 	if err := silent.Say(t.Context(), forked); !errors.Is(err, forked) {
 		t.Errorf("nobody reads the metrics: %v", err)
 	}
@@ -62,7 +62,7 @@ func TestLastWord(t *testing.T) {
 	}
 	m.Violated(metrics.Forked)
 	var last node.LastWord
-	last.Take(m, listener.Addr(), nil)
+	last.Take(m, listener, nil)
 	said := make(chan error, 1)
 	go func() { said <- last.Say(context.WithoutCancel(t.Context()), forked) }()
 	if other := read(t, "http://"+address+"/v1/log"); !strings.HasPrefix(other, "503 ") {

@@ -16,8 +16,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// Listen returns the listener that the service manager opened, otherwise a new listener on the TCP
-// address. It also returns the address that was asked for.
+// Listen returns the listener that the service manager opened, a [Given], otherwise a new listener
+// on the TCP address. It also returns the address that was asked for.
 func Listen(ctx context.Context, address string) (net.Listener, string, error) {
 	given, err := activation.Listeners()
 	switch {
@@ -30,8 +30,26 @@ func Listen(ctx context.Context, address string) (net.Listener, string, error) {
 	case len(given) > 1 || given[0] == nil || given[0].Addr().Network() != "tcp":
 		return nil, "", fmt.Errorf("the service manager opened %d sockets: want one ListenStream of TCP", len(given))
 	}
-	return given[0], given[0].Addr().String(), nil
+	opened, ok := given[0].(*net.TCPListener)
+	if !ok {
+		return nil, "", fmt.Errorf("the service manager opened a %T: want one ListenStream of TCP", given[0])
+	}
+	socket, err := opened.File()
+	if err != nil {
+		return nil, "", fmt.Errorf("the listener of the service manager: %w", err)
+	}
+	return &Given{opened, socket}, opened.Addr().String(), nil
 }
+
+// Given is a listener at a socket of the service manager. The service manager holds the socket and
+// its address, so that connections wait after Close.
+type Given struct {
+	*net.TCPListener
+	socket *os.File // open until the process ends
+}
+
+// Again returns another listener at the socket.
+func (g *Given) Again() (net.Listener, error) { return net.FileListener(g.socket) }
 
 // Ready tells that the ledger takes entries, and says what the status line of the service says.
 // From then on it tells that the process is alive whenever check returns nil, twice in the time
