@@ -56,6 +56,8 @@ type Config struct {
 	// Asked gets the history and the time of each decision before the decision; nil: no caller
 	// asks. Asked must not keep or change the history.
 	Asked func(h *recovery.History, now int64)
+
+	traceOnly bool // nobody asks for the steps and attempts of [Recovery.Case]
 }
 
 // Recovery is the result of one case.
@@ -109,7 +111,9 @@ func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, erro
 		SafetyCritical: of.Risk.SafetyCritical, Benign: of.Risk.Benign, Tags: of.Tags, Budget: of.Budget, StartedAt: epoch,
 	}
 	made := *of
-	made.Steps = make([]scenario.Step, 0, len(of.Steps))
+	if made.Steps = nil; !c.traceOnly {
+		made.Steps = make([]scenario.Step, 0, len(of.Steps))
+	}
 	if c.Instance != "" {
 		r.t.Outcome, made.Outcome = "", "" // the source's verdict is on another run
 	}
@@ -121,7 +125,7 @@ func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, erro
 		if err != nil {
 			return Recovery{}, fmt.Errorf("engine: case %s: step %s: %w", of.ID, r.step.ID, err)
 		}
-		made.Steps = append(made.Steps, r.made)
+		r.collect(&made, &r.made)
 		if r.t.Status == Escalated {
 			r.skip(&made, steps[i+1:])
 			break
@@ -169,8 +173,15 @@ type recoverer struct {
 func (r *recoverer) skip(made *scenario.Case, rest []scenario.Step) {
 	for _, s := range rest {
 		s.Attempt, s.Attempts = scenario.Attempt{Outcome: scenario.NotObserved}, nil
-		made.Steps = append(made.Steps, s)
+		r.collect(made, &s)
 		r.t.Steps.Skipped++
+	}
+}
+
+// collect takes a step up as it was made.
+func (r *recoverer) collect(made *scenario.Case, s *scenario.Step) {
+	if !r.traceOnly {
+		made.Steps = append(made.Steps, *s)
 	}
 }
 
@@ -347,9 +358,12 @@ func (r *recoverer) act(ctx context.Context, action recovery.Action, rule recove
 		result = resultOf(action, &a)
 	}
 	rung := r.h.RungOf(action, rule, result)
+	if cap(r.t.Rungs) == 0 {
+		r.t.Rungs, r.h.Rungs = slices.Grow(r.t.Rungs, rungsUsual), slices.Grow(r.h.Rungs, rungsUsual)
+	}
 	r.note(&rung, action, &a)
 	r.h.Rungs = append(r.h.Rungs, rung)
-	if a.Outcome == scenario.OK || a.Outcome == scenario.Failed {
+	if !r.traceOnly && (a.Outcome == scenario.OK || a.Outcome == scenario.Failed) {
 		r.made.Attempts = append(r.made.Attempts, a)
 	}
 	switch {
@@ -394,6 +408,9 @@ func resultOf(action recovery.Action, a *scenario.Attempt) recovery.Result {
 	}
 	return recovery.ResultOK
 }
+
+// rungsUsual is for how many rungs of a case there is room at first.
+const rungsUsual = 4
 
 // note writes a rung of the trace.
 func (r *recoverer) note(past *recovery.Rung, action recovery.Action, a *scenario.Attempt) {

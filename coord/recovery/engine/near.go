@@ -93,7 +93,7 @@ func (b *Batch) near(ctx context.Context, c *scenario.Case, r *Recovery) ([]Near
 		if !n.matters(&r.Trace) {
 			continue
 		}
-		other := Config{Policy: n.Policy, Runtime: b.Runtime, Seed: b.Seed}
+		other := Config{Policy: n.Policy, Runtime: b.Runtime, Seed: b.Seed, traceOnly: true}
 		if b.Instance != "" { // nothing is really done twice
 			other.Runtime, c = Recorded{}, &r.Case
 		}

@@ -47,6 +47,9 @@ func decode(line []byte) (Case, *Error) {
 		return Case{}, wrong
 	}
 	var l scenarioLine
+	if steps := min(bytes.Count(line, []byte(`"id":`))-1, stepsGuessed); steps > 0 {
+		l.Steps = make([]Step, 0, steps) // else the decoder copies the steps again and again
+	}
 	if wrong := (Document{What: "a scenario", Help: "docs/recovery.md describes the format"}).DecodeJSON(line, &l); wrong != nil {
 		return Case{}, wrong
 	}
@@ -60,6 +63,9 @@ func decode(line []byte) (Case, *Error) {
 	}
 	return c, nil
 }
+
+// stepsGuessed bounds the steps for which there is room before a case is read.
+const stepsGuessed = 64
 
 // ReadCase reads a file that holds one case, on one line or over several. The check, if there is
 // one, refuses a case that the caller cannot use. The name stands in errors, which are [*Error],
