@@ -1,15 +1,14 @@
 package recovery
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"github.com/kaptinlin/jsonschema"
 )
 
 // topMembers are the members of a policy file. The ledger defines all of them except recovery, and
@@ -61,89 +60,164 @@ func (s *source) sorted() []Problem {
 
 // checkSchema checks the member recovery against the schema.
 func (s *source) checkSchema(rules any) error {
-	text, err := jsonschema.UnmarshalJSON(strings.NewReader(schemaText))
-	if err != nil {
-		return fmt.Errorf("recovery: read schema: %w", err)
-	}
-	compiler := jsonschema.NewCompiler()
-	if err := compiler.AddResource("schema.json", text); err != nil {
-		return fmt.Errorf("recovery: add schema: %w", err)
-	}
-	schema, err := compiler.Compile("schema.json")
+	schema, err := jsonschema.NewCompiler().Compile([]byte(schemaText))
 	if err != nil {
 		return fmt.Errorf("recovery: compile schema: %w", err)
 	}
-	if found, ok := errors.AsType[*jsonschema.ValidationError](schema.Validate(rules)); ok {
-		s.reportSchema(schema, found)
-	}
+	s.look(schema, "/"+recoveryMember, rules)
 	return nil
 }
 
-// reportSchema reports the innermost causes of a schema error in words.
-func (s *source) reportSchema(schema *jsonschema.Schema, e *jsonschema.ValidationError) {
-	for _, cause := range e.Causes {
-		s.reportSchema(schema, cause)
+// look reports what a value has against its schema, and goes on to the values within it. The
+// schema of a policy file applies schemas by $ref, properties, additionalProperties, items and
+// propertyNames alone (TestSchemaKeywords).
+func (s *source) look(schema *jsonschema.Schema, at string, value any) {
+	for schema.ResolvedRef != nil {
+		schema = schema.ResolvedRef
 	}
-	if len(e.Causes) > 0 {
+	found := schema.Validate(value)
+	if found.IsValid() {
 		return
 	}
-	at := "/" + recoveryMember
-	if len(e.InstanceLocation) > 0 {
-		at += "/" + strings.Join(e.InstanceLocation, "/") // no member that the schema knows has a / or ~
-	}
-	if slices.ContainsFunc(s.problems, func(p Problem) bool { return p.Field == field(at) }) {
-		return // it could not even be read
-	}
-	switch k := e.ErrorKind.(type) {
-	case *kind.AdditionalProperties:
-		known := memberNames(schema, e.InstanceLocation)
-		for _, name := range k.Properties {
-			s.report(s.members[at+"/"+name], at+"/"+name, "unknown member", oneOf(name, known))
+	unread := slices.ContainsFunc(s.problems, func(p Problem) bool { return p.Field == field(at) })
+	for _, keyword := range []string{"type", "enum", "minItems", "maxItems", "maxProperties", "minLength", "maxLength", "pattern", "minimum", "maximum"} {
+		if found.Errors[keyword] == nil {
+			continue
 		}
-	case *kind.Required:
-		for _, name := range k.Missing {
-			s.report(s.at(at), at+"/"+name, "missing", "add it; arl policy show has an example")
+		if !unread {
+			what, fix := says(schema, found.Errors[keyword], at, value)
+			s.wrong(at, what, fix)
 		}
-	case *kind.Enum:
-		s.wrongEnum(at, k)
-	case *kind.Type:
-		s.wrong(at, fmt.Sprintf("is %s, want %s", article(k.Got), article(strings.Join(k.Want, " or "))), typeFix(at, k.Got))
-	case *kind.Minimum:
-		s.wrong(at, k.Got.RatString()+" is too small", "at least "+k.Want.RatString())
-	case *kind.Maximum:
-		s.wrong(at, k.Got.RatString()+" is too large"+unbounded(at), "at most "+k.Want.RatString())
-	case *kind.MinItems:
-		s.wrong(at, fmt.Sprintf("%d elements", k.Got), fmt.Sprintf("at least %d", k.Want))
-	case *kind.MaxItems:
-		s.wrong(at, fmt.Sprintf("%d elements", k.Got), fmt.Sprintf("at most %d", k.Want))
-	case *kind.MinLength:
-		s.wrong(at, "is empty", "write a value")
-	case *kind.MaxLength:
-		s.wrong(at, fmt.Sprintf("%d characters", k.Got), fmt.Sprintf("at most %d", k.Want))
-	case *kind.Pattern:
-		s.wrong(at, fmt.Sprintf("%.80q has characters that are not allowed, or too many", k.Got), "match "+k.Want)
-	default:
-		s.wrong(at, strings.Join(k.KeywordPath(), "/")+" does not hold", "see the schema in docs/policy.md")
+		if keyword == "type" || keyword == "enum" {
+			return
+		}
+		break
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		if !unread {
+			s.lookForMembers(schema, at, value)
+		}
+		s.lookAtMembers(schema, at, value)
+	case []any:
+		for i := range value {
+			if schema.Items != nil {
+				s.look(schema.Items, element(at, i), value[i])
+			}
+		}
 	}
 }
 
-func (s *source) wrongEnum(at string, k *kind.Enum) {
+// lookForMembers reports members that are missing or unknown.
+func (s *source) lookForMembers(schema *jsonschema.Schema, at string, object map[string]any) {
+	for _, name := range schema.Required {
+		if _, ok := object[name]; !ok {
+			s.report(s.at(at), at+"/"+name, "missing", "add it; arl policy show has an example")
+		}
+	}
+	if others := schema.AdditionalProperties; others == nil || others.Boolean == nil {
+		return
+	}
+	known := slices.Sorted(maps.Keys(members(schema)))
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if !slices.Contains(known, name) {
+			below := at + "/" + pointerPart(name)
+			s.report(s.members[below], below, "unknown member", oneOf(name, known))
+		}
+	}
+}
+
+// lookAtMembers looks at the names and the values of members.
+func (s *source) lookAtMembers(schema *jsonschema.Schema, at string, object map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		below, value := at+"/"+pointerPart(name), object[name]
+		if names := schema.PropertyNames; names != nil && !names.Validate(name).IsValid() {
+			what, fix := wrongWord(names, below, name)
+			s.report(s.members[below], below, what, fix)
+			continue
+		}
+		switch member, known := members(schema)[name]; {
+		case known:
+			s.look(member, below, value)
+		case schema.AdditionalProperties != nil && schema.AdditionalProperties.Boolean == nil:
+			s.look(schema.AdditionalProperties, below, value)
+		}
+	}
+}
+
+// members are the members that a schema names.
+func members(schema *jsonschema.Schema) jsonschema.SchemaMap {
+	if schema.Properties == nil {
+		return nil
+	}
+	return *schema.Properties
+}
+
+// says tells what a value has against a keyword of its schema, and what to do. The bounds of counts
+// are read from the error: in the schema they are floating-point numbers.
+func says(schema *jsonschema.Schema, found *jsonschema.EvaluationError, at string, value any) (what, fix string) {
+	bound := func(word, parameter string) string { return word + " " + fmt.Sprint(found.Params[parameter]) }
+	list, _ := value.([]any)
+	text, _ := value.(string)
+	switch found.Keyword {
+	case "type":
+		got := typeName(value)
+		return fmt.Sprintf("is %s, want %s", article(got), article(strings.Join(schema.Type, " or "))), typeFix(at, got)
+	case "enum":
+		return wrongWord(schema, at, value)
+	case "minimum":
+		return fmt.Sprint(value) + " is too small", "at least " + schema.Minimum.RatString()
+	case "maximum":
+		return fmt.Sprint(value) + " is too large" + unbounded(at), "at most " + schema.Maximum.RatString()
+	case "minItems":
+		return fmt.Sprintf("%d elements", len(list)), bound("at least", "min_items")
+	case "maxItems":
+		return fmt.Sprintf("%d elements", len(list)), bound("at most", "max_items")
+	case "minLength":
+		return "is empty", "write a value"
+	case "maxLength":
+		return fmt.Sprintf("%d characters", utf8.RuneCountInString(text)), bound("at most", "max_length")
+	case "pattern":
+		return fmt.Sprintf("%.80q has characters that are not allowed, or too many", value), "match " + *schema.Pattern
+	default:
+		return found.Keyword + " does not hold", "see the schema in docs/policy.md"
+	}
+}
+
+func wrongWord(schema *jsonschema.Schema, at string, value any) (what, fix string) {
 	var known []string
-	for _, word := range k.Want {
+	for _, word := range schema.Enum {
 		if text, ok := word.(string); ok {
 			known = append(known, text)
 		}
 	}
-	got, ok := k.Got.(string)
-	if !ok {
-		s.wrong(at, "is not a text", oneOf("", known))
-		return
+	got, ok := value.(string)
+	switch {
+	case !ok:
+		return "is not a text", oneOf("", known)
+	case strings.HasSuffix(at, "/strategy"):
+		return fmt.Sprintf("unknown strategy %.80q", got), oneOf(got, known)
+	default:
+		return fmt.Sprintf("%.80q is unknown", got), oneOf(got, known)
 	}
-	what := fmt.Sprintf("%.80q is unknown", got)
-	if strings.HasSuffix(at, "/strategy") {
-		what = fmt.Sprintf("unknown strategy %.80q", got)
+}
+
+// typeName is the JSON type of a value of [parse].
+func typeName(value any) string {
+	switch value.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "boolean"
+	case string:
+		return "string"
+	case []any:
+		return "array"
+	case map[string]any:
+		return "object"
+	default:
+		return "number"
 	}
-	s.wrong(at, what, oneOf(got, known))
 }
 
 // unbounded names the effect of a number of attempts that is too large.
@@ -172,25 +246,6 @@ func typeFix(at, got string) string {
 		return "write a value or remove the member"
 	}
 	return "see docs/policy.md"
-}
-
-// memberNames are the members that an object may have.
-func memberNames(schema *jsonschema.Schema, location []string) []string {
-	for _, part := range location {
-		for schema.Ref != nil {
-			schema = schema.Ref
-		}
-		switch {
-		case schema.Properties[part] != nil:
-			schema = schema.Properties[part]
-		case schema.Items2020 != nil:
-			schema = schema.Items2020
-		}
-	}
-	for schema.Ref != nil {
-		schema = schema.Ref
-	}
-	return slices.Sorted(maps.Keys(schema.Properties))
 }
 
 // element is the pointer to an element of a list.

@@ -166,7 +166,7 @@ func (s *source) object(pointer string, values []*ast.MappingValueNode, depth in
 			s.report(place(member.Key.GetToken()), pointer, member.Key.String()+" is no name of a member", "write a plain name")
 			continue
 		}
-		inside := pointer + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(key.Value)
+		inside := pointer + "/" + pointerPart(key.Value)
 		if first, twice := s.members[inside]; twice {
 			s.report(place(key.Token), inside, fmt.Sprintf("is listed twice, first in line %d", first.line), "remove one of the two")
 			continue
@@ -176,6 +176,9 @@ func (s *source) object(pointer string, values []*ast.MappingValueNode, depth in
 	}
 	return members
 }
+
+// pointerPart is the name of a member as a part of a pointer (RFC 6901, section 3).
+func pointerPart(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
 // report adds a problem about the value at a pointer.
 func (s *source) report(at position, pointer, what, fix string) {

@@ -1,6 +1,6 @@
 module recoveryledger/testdata/interop
 
-go 1.26.0
+go 1.26.5
 
 require (
 	filippo.io/torchwood v0.9.0

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"recoveryledger/ledger/entry"
 )
@@ -64,10 +63,7 @@ func (e *Expect) check() *Error {
 	if e == nil {
 		return nil
 	}
-	if _, wrong := e.compile(); wrong != nil {
-		return wrong
-	}
-	wrong := FirstOf(CheckCount("/confidence_min_ppm", e.ConfidenceMinPPM), CheckCount("/citations_min", &e.CitationsMin),
+	wrong := FirstOf(e.checkSchema(), CheckCount("/confidence_min_ppm", e.ConfidenceMinPPM), CheckCount("/citations_min", &e.CitationsMin),
 		checkPointer("/citations_at", e.CitationsAt), checkLen("/checks", len(e.Checks), 0, checksMax))
 	if wrong == nil && e.ConfidenceMinPPM != nil && *e.ConfidenceMinPPM > FullPPM {
 		wrong = Malformed("/confidence_min_ppm", fmt.Sprintf("is %d", *e.ConfidenceMinPPM), "write parts per million, at most 1000000")
@@ -109,28 +105,6 @@ func checkPointer(field, pointer string) *Error {
 	return nil
 }
 
-// compile gives the schema, nil without one.
-func (e *Expect) compile() (*jsonschema.Schema, *Error) {
-	if len(e.Schema) == 0 {
-		return nil, nil
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(e.Schema))
-	if err != nil {
-		return nil, Malformed("/schema", "is not JSON: "+err.Error(), "write a JSON Schema")
-	}
-	const url = "urn:expect"
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(jsonschema.SchemeURLLoader{}) // nothing is fetched
-	if err := compiler.AddResource(url, doc); err != nil {
-		return nil, Malformed("/schema", "is not a schema: "+err.Error(), "write a JSON Schema")
-	}
-	schema, err := compiler.Compile(url)
-	if err != nil {
-		return nil, Malformed("/schema", "is not a schema: "+Cut(err.Error(), ToolMax), "write a JSON Schema (2020-12) without references outside of itself")
-	}
-	return schema, nil
-}
-
 // Verdict is the result of the demands on an output.
 type Verdict struct {
 	// Code is the provider code of the failure: malformed_output,
@@ -160,8 +134,7 @@ func (e *Expect) Judge(output jsontext.Value, ask Judgement) (Verdict, error) {
 		return Verdict{}, wrong
 	}
 	if schema != nil {
-		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(output))
-		if fits := err == nil && schema.Validate(value) == nil; !fits {
+		if !schema.ValidateJSON(output).IsValid() {
 			return Verdict{Code: "malformed_output", Reason: "schema_violation"}, nil
 		}
 	}
