@@ -61,7 +61,8 @@ cluster: build ## three nodes of one ledger on loopback; prints what to try
 demo: build ## agents fail and are rolled back, as real processes on loopback
 	@bin/arl demo
 
-# Two packages more than there are processors: some tests wait for processes, lanes and clocks.
+# Two packages more than there are processors: some tests wait for processes, lanes and clocks. The
+# limit of a package ends what hangs. It is twice what cmd/arl needs beside compilers with cold caches.
 # Random tests begin at one seed, so that two runs of one commit do the same; make
 # chaos draws its own, and tries many more.
 test agents operations race: export RAPID_SEED ?= 1
@@ -73,7 +74,7 @@ test agents operations race: export GOGC ?= 400
 test agents operations race: export GOMEMLIMIT ?= 2GiB
 
 test: ## every test of Go but the drills, with its default budget; ends with a summary
-	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 15m $(TESTFLAGS) \
+	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m $(TESTFLAGS) \
 		$$(go list ./... ./.ci/testsummary | grep -vxF $(AGENTS:%=-e recoveryledger/%))
 
 # go test sees no change of what a test starts, so it must not keep the results of these two.
