@@ -57,7 +57,7 @@ var ErrDied = errors.New("demo: a process ended")
 var ErrTimeout = errors.New("demo: too slow")
 
 // limit is the time limit of the demo. The demo takes a few seconds; a busy machine takes longer.
-const limit = 90 * time.Second
+const limit = 4 * time.Minute
 
 // stage has the settings of all processes of the demo. It is kept in a file.
 type stage struct {
