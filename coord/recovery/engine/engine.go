@@ -111,7 +111,8 @@ func (c *Config) Recover(ctx context.Context, of *scenario.Case) (Recovery, erro
 		SafetyCritical: of.Risk.SafetyCritical, Benign: of.Risk.Benign, Tags: of.Tags, Budget: of.Budget, StartedAt: epoch,
 	}
 	made := *of
-	if made.Steps = nil; !c.traceOnly {
+	made.Steps = nil
+	if !c.traceOnly {
 		made.Steps = make([]scenario.Step, 0, len(of.Steps))
 	}
 	if c.Instance != "" {

@@ -3,6 +3,7 @@ package scenario
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ func (e *Expect) checkSchema() *Error {
 var below = struct{ one, list, members []string }{
 	one:     []string{"additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"},
 	list:    []string{"allOf", "anyOf", "oneOf", "prefixItems"},
-	members: []string{"$defs", "definitions", "dependentSchemas", "patternProperties", "properties"},
+	members: []string{"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"},
 }
 
 // misused returns the place of the first keyword in a schema whose value is none of the keyword's,
@@ -81,7 +82,7 @@ func misused(at string, schema any) (place, why string) {
 			}
 		case slices.Contains(below.members, keyword):
 			for _, name := range slices.Sorted(maps.Keys(members)) {
-				if place, why := misused(place+"/"+string(jsontext.Pointer("").AppendToken(name))[1:], members[name]); why != "" {
+				if place, why := misused(string(jsontext.Pointer(place).AppendToken(name)), members[name]); why != "" {
 					return place, why
 				}
 			}
@@ -120,7 +121,7 @@ func misvalued(keyword string, value any) string {
 			return "is not above 0"
 		}
 	case "maxContains", "maxItems", "maxLength", "maxProperties", "minContains", "minItems", "minLength", "minProperties":
-		if number, ok := value.(float64); !ok || number < 0 || number != float64(int64(number)) {
+		if number, ok := value.(float64); !ok || number < 0 || number != math.Trunc(number) {
 			return "is not a count"
 		}
 	case "allOf", "anyOf", "oneOf", "prefixItems":
