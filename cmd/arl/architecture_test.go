@@ -309,8 +309,7 @@ func TestArchitectureClosure(t *testing.T) {
 }
 
 // TestArchitectureWithout asks the go command: who uses the verifiers, the client or the log builds
-// nothing of etcd, and arl lacks the library for tests that compiles meta schemas whenever a program
-// starts.
+// nothing of etcd, and arl lacks the library for tests that compiles meta schemas at each start.
 func TestArchitectureWithout(t *testing.T) {
 	for name, without := range map[string]string{
 		"verify": "go.etcd.io/", "verify/bundle": "go.etcd.io/", "api/client": "go.etcd.io/", "api/client/agent": "go.etcd.io/", "ledger": "go.etcd.io/",

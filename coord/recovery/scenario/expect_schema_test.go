@@ -111,6 +111,29 @@ func TestExpectSchemasRandom(t *testing.T) {
 	}
 }
 
+// FuzzExpectSchema: a schema is refused or judges every output, and neither panics.
+func FuzzExpectSchema(f *testing.F) {
+	for _, schema := range []string{
+		`{"$ref": "#"}`, `{"allOf": [{"$ref": "#/$defs/a"}], "$defs": {"a": {"type": ["string", "null"], "pattern": "^a*$"}}}`,
+		`{"$dynamicRef": "#a", "$defs": {"b": {"$dynamicAnchor": "a", "items": {"multipleOf": 0.01}}}}`, `{"properties": {"a": {"not": {}}}, "unevaluatedProperties": false}`,
+		`{"$schema": "http://json-schema.org/draft-04/schema#", "items": [{"maximum": 3, "exclusiveMaximum": true}], "dependencies": {"a": ["b"]}}`, `false`,
+	} {
+		f.Add([]byte(schema), []byte(`{"a": [19.99, "a", null]}`))
+	}
+	f.Fuzz(func(t *testing.T, schema, output []byte) {
+		e := &Expect{Schema: schema}
+		if wrong := e.check(); wrong != nil {
+			if wrong.Field != "/schema" || wrong.Remedy == "" {
+				t.Errorf("%s: %+v", schema, wrong)
+			}
+			return
+		}
+		if _, err := e.Judge(output, nil); err != nil {
+			t.Errorf("%s of %s: %v", output, schema, err)
+		}
+	})
+}
+
 func otherTakes(t *rapid.T, schema, output []byte) bool {
 	read := func(text []byte) any {
 		value, err := jsonschema.UnmarshalJSON(strings.NewReader(string(text)))
