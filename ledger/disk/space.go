@@ -21,10 +21,10 @@ import (
 type Space struct {
 	fs      vfs.FS
 	dir     string
-	ballast string // empty: no ballast, on file systems in memory
 	reserve uint64
 
-	mu sync.Mutex // orders changes of the ballast
+	mu      sync.Mutex // guards ballast, and orders changes of the file
+	ballast string     // empty: no ballast, on file systems in memory and after Close
 }
 
 // NewSpace watches the file system of the database in dir. Below reserve, in bytes,
@@ -112,12 +112,16 @@ func (s *Space) drop() {
 	}
 }
 
-// Close removes the ballast.
+// Close removes the ballast. A check after it, as of a request that still runs, makes no other.
 func (s *Space) Close() error {
-	if s.ballast == "" {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ballast := s.ballast
+	if ballast == "" {
 		return nil
 	}
-	if err := os.Remove(s.ballast); err != nil && !errors.Is(err, os.ErrNotExist) {
+	s.ballast = ""
+	if err := os.Remove(ballast); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("disk: remove ballast: %w", err)
 	}
 	return nil

@@ -82,6 +82,9 @@ func TestBallast(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+		if refusal := s.Check(); refusal != nil { // a request that was under way asks late
+			t.Error(refusal)
+		}
 		if _, err := os.Stat(ballast); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the ballast is left: %v", err)
 		}
