@@ -35,6 +35,11 @@ TESTED ?=
 # Runs go test with its arguments; ends with a line of counts.
 TEST := go run ./.ci/testsummary
 
+# Every target compiles as make release does, without cgo and without the paths of the machine:
+# a package is compiled once for all of them, and what is tested is what is released.
+export CGO_ENABLED := 0
+export GOFLAGS := $(GOFLAGS) -trimpath
+
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
@@ -47,10 +52,8 @@ AGENTS := api/js api/python
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Without cgo, as make release: both then compile a package once.
-build: export CGO_ENABLED := 0
 build: ## bin/arl, with the version in it
-	go build -trimpath -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
+	go build -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
 
 run: build ## start the ledger on DATA (./data) and LISTEN (127.0.0.1:8087)
 	bin/arl serve --data $(DATA) --listen $(LISTEN)
@@ -107,7 +110,7 @@ lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
 # that nothing is missing. Nothing is run.
 cross: ## vet everything, and link arl, for the systems in CROSS (macOS, Windows)
 	@set -e; vetted=; for target in $(CROSS); do \
-		echo "== $$target"; export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; \
+		echo "== $$target"; export GOOS=$${target%/*} GOARCH=$${target#*/}; \
 		case " $$vetted " in *" $$GOOS "*) ;; *) go vet ./... ./.ci/testsummary; vetted="$$vetted $$GOOS";; esac; \
 		go build -o bin/cross/arl-$$GOOS-$$GOARCH ./cmd/arl; \
 	done

@@ -34,7 +34,7 @@ func TestJavaScriptIsInstalled(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, part := range []string{"api/js/package.json", "api/js/README.md", "api/js/src", "verify/js/package.json", "verify/js/src"} { // as in a checkout, where src/verify is a link
-		copyTree(t, filepath.Join(program.Root(), part), filepath.Join(dir, part))
+		copyTree(t, filepath.Join(needs.Root(), part), filepath.Join(dir, part))
 	}
 	run := func(in string, words ...string) {
 		t.Helper()

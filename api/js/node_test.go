@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"recoveryledger/testdata/program"
+	"recoveryledger/testdata/needs"
 )
 
 // nodeArchive is an archive as nodejs.org has them, with a program that says its version.
@@ -83,7 +83,7 @@ func TestNodeOfCI(t *testing.T) {
 			defer web.Close()
 			dir := t.TempDir()
 			for name, from := range map[string]string{".ci/node": ".ci/node", "api/js/package.json": "api/js/package.json"} {
-				text, err := os.ReadFile(filepath.Join(program.Root(), from))
+				text, err := os.ReadFile(filepath.Join(needs.Root(), from))
 				if err == nil {
 					err = os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700)
 				}

@@ -31,7 +31,7 @@ func TestPythonIsInstalled(t *testing.T) {
 	}
 	dir, bin := t.TempDir(), t.TempDir()
 	for _, part := range []string{"api/python", "ledger/entry/schema"} { // to which a link of the package leads
-		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(program.Root(), part))); err != nil {
+		if err := os.CopyFS(filepath.Join(dir, part), os.DirFS(filepath.Join(needs.Root(), part))); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/needs"
 	"recoveryledger/testdata/program"
 	"recoveryledger/testdata/python"
 )
@@ -38,7 +39,7 @@ func TestPythonConforms(t *testing.T) {
 	t.Parallel()
 	interpreter := python.Interpreter(t)
 	agent := []string{"agent", "--limit", "60s", "--", interpreter, filepath.Join("tests", "kit_agent.py")}
-	verifier := []string{"verifier", "--limit", "60s", "--vectors", filepath.Join(program.Root(), "testdata", "vectors"), "--", interpreter, "-m", "recoveryledger.verify.judge"}
+	verifier := []string{"verifier", "--limit", "60s", "--vectors", filepath.Join(needs.Root(), "testdata", "vectors"), "--", interpreter, "-m", "recoveryledger.verify.judge"}
 	for _, args := range [][]string{agent, verifier} {
 		cmd := exec.CommandContext(t.Context(), program.Arl(t), append([]string{"conformance"}, args...)...)
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+python.Dir(), "PYTHONDONTWRITEBYTECODE=1")

@@ -2,21 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
-	"strings"
-	"sync"
 
 	"github.com/spf13/cobra"
 
 	"recoveryledger/api/act"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/incidents"
 	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/redact"
 )
 
 // actOptions are the flags of the verbs that write about an incident.
@@ -31,6 +29,8 @@ type actOptions struct {
 	corroborated, wrong []uint
 	members             []string
 	refuse              bool
+
+	signer *access.Signer // of the orders so far: a passphrase is asked for once
 }
 
 // verb is what a command that writes about an incident is called.
@@ -93,22 +93,29 @@ func (a *app) carryOutCommand(o *access.Where, is verb) *cobra.Command {
 
 func (a *app) incidentDenyCommand(o *access.Where) *cobra.Command {
 	var options actOptions
-	cmd := a.actCommand(o, &options, verb{act.Deny, "Dismiss an incident: nothing is undone",
-		"Dismiss an incident: nothing is undone, and its fence is lifted. Every signal gets a disposition, inconclusive\n" +
+	cmd := a.actCommand(o, &options, verb{act.Deny, "Dismiss incidents: nothing is undone",
+		"Dismiss incidents, one after the other: nothing is undone, and their fences are lifted. Every signal gets a disposition, inconclusive\n" +
 			"by default. A dismissed signal costs its issuer quota. A signal that the approver corroborates by its own word\n" +
 			"gives some quota back."})
+	cmd.Use, cmd.Args = cmd.Name()+" INCIDENT…", cobra.MinimumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, which []string) (refused error) {
+		if len(which) > 1 && len(options.corroborated)+len(options.wrong) > 0 {
+			return exit.Usagef("--corroborated and --dismiss name signals of one incident: deny it by a command of its own")
+		}
+		for _, incident := range which {
+			err := a.act(cmd.Context(), o, incident, act.Deny, &options)
+			if err != nil {
+				refused = errors.Join(refused, fmt.Errorf("incident %s: %w", incident, err))
+			}
+			if code := exit.Code(err); code != exit.OK && code != exit.NotFound && code != exit.Conflict { // it is not of the incident
+				break
+			}
+		}
+		return refused
+	}
 	cmd.Flags().UintSliceVar(&options.corroborated, "corroborated", nil, "indexes of signals that the approver found true")
 	cmd.Flags().UintSliceVar(&options.wrong, "dismiss", nil, "indexes of signals that the approver found false")
 	return options.needsReason(cmd)
-}
-
-// indexes are the values of a flag of indexes.
-func indexes(values []uint) []uint64 {
-	list := make([]uint64, len(values))
-	for i, v := range values {
-		list[i] = uint64(v)
-	}
-	return list
 }
 
 func (a *app) incidentOverrideCommand(o *access.Where) *cobra.Command {
@@ -152,7 +159,7 @@ func (a *app) incidentApproveCommand(o *access.Where) *cobra.Command {
 
 // order returns what the flags of a verb ask for.
 func (o *actOptions) order(is act.Verb, incident uint64) (*act.Order, error) {
-	order := &act.Order{Verb: is, Incident: incident, Reason: o.reason, Hours: o.hours, Corroborated: indexes(o.corroborated), False: indexes(o.wrong)}
+	order := &act.Order{Verb: is, Incident: incident, Reason: o.reason, Hours: o.hours, Corroborated: incidents.Indexes(o.corroborated), False: incidents.Indexes(o.wrong)}
 	if o.refuse {
 		order.Verb = act.Refuse
 	}
@@ -160,21 +167,8 @@ func (o *actOptions) order(is act.Verb, incident uint64) (*act.Order, error) {
 		order.Members = append(order.Members, entry.Ref(member))
 	}
 	var err error
-	order.Dismissed, err = parseDismissed(o.dismissed)
+	order.Dismissed, err = incidents.Dismissed(o.dismissed)
 	return order, err
-}
-
-// parseDismissed reads signals to leave out.
-func parseDismissed(texts []string) (list []entry.Dismissal, err error) {
-	for _, text := range texts {
-		number, reason, _ := strings.Cut(text, "=")
-		index, err := strconv.ParseUint(number, 10, 64)
-		if err != nil || reason == "" {
-			return nil, exit.Usagef("--dismiss %s: want INDEX=REASON", text)
-		}
-		list = append(list, entry.Dismissal{Index: index, Reason: redact.Text(reason)})
-	}
-	return list, nil
 }
 
 // act drafts an order about an incident, shows what it does, asks, signs, and registers
@@ -185,9 +179,12 @@ func (a *app) act(ctx context.Context, o *access.Where, incident string, is act.
 		if err != nil {
 			return err
 		}
-		signedBy := sync.OnceValues(func() (*access.Signer, error) { // asks for a passphrase once
-			return a.machine().Signer(ctx, c, options.SignerFlags, node.Operator)
-		})
+		signedBy := func() (_ *access.Signer, err error) {
+			if options.signer == nil {
+				options.signer, err = a.machine().Signer(ctx, c, options.SignerFlags, node.Operator)
+			}
+			return options.signer, err
+		}
 		var by entry.Principal
 		if len(order.Corroborated) > 0 {
 			signer, err := signedBy()

@@ -13,6 +13,7 @@ import (
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/incidents"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
 )
@@ -56,7 +57,7 @@ func (a *app) incidentPreview(f *access.Fold, id uint64, o *previewOptions) erro
 	if err != nil {
 		return err
 	}
-	plan, err := view.Plan(f.State, id, &api.PlanQuery{Preview: true, Dismissed: indexes(o.dismissed)}, f.Now)
+	plan, err := view.Plan(f.State, id, &api.PlanQuery{Preview: true, Dismissed: incidents.Indexes(o.dismissed)}, f.Now)
 	if err != nil { // the incident is there
 		return exit.Usagef("--dismiss: %w (arl incident show %d)", err, id)
 	}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -56,6 +58,42 @@ func scriptLoad(ts *testscript.TestScript, _ bool, args []string) {
 		})
 	}
 	ts.Defer(func() { close(ended); clients.Wait() })
+}
+
+// scriptFlood has an agent log steps that cannot be undone, and signal each of them, in one batch:
+// KEY PRINCIPAL COUNT.
+func scriptFlood(ts *testscript.TestScript, _ bool, args []string) {
+	signer, err := keys.Load(ts.MkAbs(args[0]), nil)
+	ts.Check(err)
+	principal, origin := entry.Principal(args[1]), ts.Getenv("ORIGIN")
+	count, err := strconv.Atoi(args[2])
+	ts.Check(err)
+	var batch []byte
+	add := func(body entry.Body) {
+		e, err := entry.New(body)
+		ts.Check(err)
+		ts.Check(signer.Sign(e))
+		batch = append(e.AppendEnvelope(batch), '\n')
+	}
+	for range count {
+		header := entry.Header{V: 1, JTI: uuid.NewString(), Iss: principal, Aud: origin, Iat: time.Now().Unix(), Wid: "flood"}
+		started := entry.Execution{Header: header, Exec: uuid.NewString(), Parents: []entry.Parent{}, Effect: entry.EffectIrrevocable,
+			Progress: entry.Started, IdempotencyKey: entry.DigestOf(header.JTI)}
+		confirmed := started
+		confirmed.JTI, confirmed.Progress = uuid.NewString(), entry.Confirmed
+		header.JTI = uuid.NewString()
+		add(&started)
+		add(&confirmed)
+		add(&entry.Signal{Header: header, Subject: entry.NewRef(principal, started.Exec), Class: "tool", Code: "error", Standing: entry.StandingExecutor,
+			Effects: entry.EffectsComplete, ReplaySafety: entry.ReplayUnknown, ObservedAt: time.Now().UnixMilli()})
+	}
+	response, err := http.Post(ts.Getenv("URL")+api.PathEntries, api.MediaNDJSON, bytes.NewReader(batch))
+	ts.Check(err)
+	answer, err := io.ReadAll(response.Body)
+	ts.Check(errors.Join(err, response.Body.Close()))
+	if lines := bytes.Count(answer, []byte("\n")); response.StatusCode != http.StatusOK || lines != 3*count+1 || bytes.Contains(answer, []byte(`"problem"`)) {
+		ts.Fatalf("status %d, %d lines for %d entries: ... %s", response.StatusCode, lines, 3*count, answer[max(0, len(answer)-1000):])
+	}
 }
 
 // submitAnyway submits an entry, and ignores whether the ledger takes it.

@@ -133,7 +133,7 @@ func TestScripts(t *testing.T) {
 			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip, "metric": scriptMetric,
 			"prometheus": scriptPrometheus, "alert": scriptAlert, "scraped": scriptScraped, "damage": scriptDamage, "dashboards": scriptDashboards, "idle": scriptIdle, "sink": scriptSink,
 			"newer": scriptNewer, "disk": scriptDisk, "ended": scriptEnded,
-			"member": scriptMember, "unmember": scriptUnmember, "until": scriptUntil, "load": scriptLoad,
+			"member": scriptMember, "unmember": scriptUnmember, "until": scriptUntil, "load": scriptLoad, "flood": scriptFlood,
 		},
 		Condition: scriptCondition,
 	})

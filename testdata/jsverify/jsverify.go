@@ -12,7 +12,6 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -35,8 +34,7 @@ func Node(tb testing.TB) string {
 
 // Dir is the folder of verify/js.
 func Dir() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "verify", "js")
+	return filepath.Join(needs.Root(), "verify", "js")
 }
 
 // A Judge is one process of the verifier, which judges until the test ends.

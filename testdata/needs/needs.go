@@ -6,10 +6,29 @@
 package needs
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
+
+// Root is the folder of the repository, above the working directory: a test runs in the folder of
+// its package. It panics elsewhere.
+func Root() string {
+	at, err := os.Getwd()
+	for err == nil {
+		module, absent := os.ReadFile(filepath.Join(at, "go.mod"))
+		if absent == nil && bytes.HasPrefix(module, []byte("module recoveryledger\n")) {
+			return at
+		}
+		if filepath.Dir(at) == at {
+			panic("no go.mod of the repository is above the working directory")
+		}
+		at = filepath.Dir(at)
+	}
+	panic(err)
+}
 
 // Program returns the path of a program, which is in a package of Debian. Without the program,
 // [Missing] ends the test: the consequence is that of Missing.

@@ -13,11 +13,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 	"time"
 
 	"recoveryledger/ledger/durable"
+	"recoveryledger/testdata/needs"
 )
 
 // Main builds arl, puts its folder first on the path, runs the tests, and returns their exit code.
@@ -48,7 +48,7 @@ func Main(m *testing.M) int {
 // Build puts arl into a folder that it makes. With a version it is another program of the same
 // tree, which says that version, and knows a format of the batches of a cluster that arl does not.
 func Build(dir, version string) (err error) {
-	shared, flags := filepath.Join(Root(), "bin", "test"), "-s -w" // without symbols it is linked sooner
+	shared, flags := filepath.Join(needs.Root(), "bin", "test"), "-s -w" // without symbols it is linked sooner
 	if version != "" {
 		shared, flags = shared+"-"+version, flags+" -X main.version="+version+" -X recoveryledger/ledger/agreement.newest=2"
 	}
@@ -75,7 +75,7 @@ func Build(dir, version string) (err error) {
 			break
 		}
 	}
-	command := exec.CommandContext(context.Background(), "go", append(args, filepath.Join(Root(), "cmd", "arl"))...)
+	command := exec.CommandContext(context.Background(), "go", append(args, filepath.Join(needs.Root(), "cmd", "arl"))...)
 	command.Dir = shared
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build arl: %w\n%s", err, out)
@@ -90,12 +90,6 @@ func Build(dir, version string) (err error) {
 func failed(err error) int {
 	fmt.Fprintln(os.Stderr, err)
 	return 1
-}
-
-// Root is the folder of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..")
 }
 
 // Arl returns the path of the program.

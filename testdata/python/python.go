@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"recoveryledger/testdata/needs"
@@ -34,6 +33,5 @@ func Interpreter(tb testing.TB) string {
 
 // Dir is the folder of the package, to be put into PYTHONPATH.
 func Dir() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "api", "python")
+	return filepath.Join(needs.Root(), "api", "python")
 }

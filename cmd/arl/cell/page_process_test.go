@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"recoveryledger/testdata/program"
+	"recoveryledger/testdata/needs"
 )
 
 // walk does what docs/cluster.md says, with the commands of the page.
@@ -38,7 +38,7 @@ type place struct {
 // newWalk reads the commands of the page, and makes three machines.
 func newWalk(t *testing.T) (w *walk, all []*place) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(program.Root(), "docs", "cluster.md"))
+	page, err := os.ReadFile(filepath.Join(needs.Root(), "docs", "cluster.md"))
 	must(t, err)
 	w = &walk{machine: newMachine(t), left: map[string]bool{}}
 	for _, block := range regexp.MustCompile("(?s)```sh test=TestClusterPage\n(.*?)```").FindAllStringSubmatch(string(page), -1) {

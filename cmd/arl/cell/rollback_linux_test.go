@@ -14,7 +14,7 @@ import (
 	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
-	"recoveryledger/testdata/program"
+	"recoveryledger/testdata/needs"
 )
 
 // An incident is reported every so many faults. The genesis policy allows 50 in all.
@@ -126,11 +126,11 @@ func buildSkewed(t *testing.T) string {
 	dir := t.TempDir()
 	source, overlay, arl := filepath.Join(dir, "skewed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "arl")
 	must(t, os.WriteFile(source, []byte(skewedSource), 0o600))
-	files, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(program.Root(), "cmd", "arl", "skewed.go"): source}})
+	files, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(needs.Root(), "cmd", "arl", "skewed.go"): source}})
 	must(t, err)
 	must(t, os.WriteFile(overlay, files, 0o600))
 	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", arl, "./cmd/arl")
-	cmd.Dir = program.Root()
+	cmd.Dir = needs.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v: %s", err, out)
 	}

@@ -1,4 +1,5 @@
-// Package incidents has commands about incidents that write pages for people.
+// Package incidents has commands about incidents that write pages for people, and reads what people
+// say of signals.
 package incidents
 
 import (

@@ -29,7 +29,7 @@ func TestConformancePage(t *testing.T) {
 	junit := filepath.Join(t.TempDir(), "report.xml")
 	arl := func(args ...string) (string, int) {
 		cmd := exec.CommandContext(t.Context(), program.Arl(t), append([]string{"conformance", "verifier"}, args...)...)
-		cmd.Dir = program.Root()
+		cmd.Dir = needs.Root()
 		out, _ := cmd.CombinedOutput() // its exit code is looked at
 		return string(out), cmd.ProcessState.ExitCode()
 	}
@@ -61,7 +61,7 @@ func TestConformancePage(t *testing.T) {
 // tutorialProgram writes the program that docs/tutorial.md shows as undo.py.
 func tutorialProgram(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(program.Root(), "docs", "tutorial.md"))
+	page, err := os.ReadFile(filepath.Join(needs.Root(), "docs", "tutorial.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +107,8 @@ func TestConformanceAgent(t *testing.T) {
 	budget.Unraced(t, "arl agent listen runs a program, as in TestAgentListen")
 	t.Parallel()
 	python := needs.Program(t, "python3", "python3", "the recipes are not run")
-	for _, recipe := range [][]string{{python, tutorialProgram(t)}, {jsverify.Node(t), filepath.Join(program.Root(), "testdata", "recipes", "undo.mjs")}} {
-		args := append([]string{"conformance", "agent", "--no-work", "--limit", "30s"}, "--", python, filepath.Join(program.Root(), "testdata", "recipes", "kit.py"), program.Arl(t))
+	for _, recipe := range [][]string{{python, tutorialProgram(t)}, {jsverify.Node(t), filepath.Join(needs.Root(), "testdata", "recipes", "undo.mjs")}} {
+		args := append([]string{"conformance", "agent", "--no-work", "--limit", "30s"}, "--", python, filepath.Join(needs.Root(), "testdata", "recipes", "kit.py"), program.Arl(t))
 		if !budget.Large() {
 			args = slices.Insert(args, 2, "--case", "undo/[cr]*")
 		}
@@ -127,7 +127,7 @@ func TestConformanceAgent(t *testing.T) {
 // docs/conformance.md does: to few vectors and graphs, where the budget is not large.
 func TestConformanceLedger(t *testing.T) {
 	t.Parallel()
-	dir, vectors := t.TempDir(), filepath.Join(program.Root(), "testdata", "vectors")
+	dir, vectors := t.TempDir(), filepath.Join(needs.Root(), "testdata", "vectors")
 	url := serve(t, dir)
 	if !budget.Large() {
 		few := filepath.Join(dir, "vectors")

@@ -11,6 +11,7 @@ import (
 
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/needs"
 )
 
 // dataFiles gives the files of a set of real data with an extension, in
@@ -18,17 +19,7 @@ import (
 // module and are read in place.
 func dataFiles(tb testing.TB, set, ext string) []string {
 	tb.Helper()
-	root, err := os.Getwd()
-	for err == nil {
-		if _, absent := os.Stat(filepath.Join(root, "go.mod")); absent == nil {
-			break
-		}
-		if filepath.Dir(root) == root {
-			tb.Fatal("no go.mod above the package")
-		}
-		root = filepath.Dir(root)
-	}
-	dir := filepath.Join(root, "..", "shared", "data", set)
+	dir := filepath.Join(needs.Root(), "..", "shared", "data", set)
 	if _, err := os.Stat(dir); err != nil {
 		tb.Skipf("missing: ../shared/data/%s", set)
 	}
