@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -76,8 +77,8 @@ const passesMax = 8
 
 // pass takes out every sort of thing once.
 func pass(text string) string {
-	for i := range sorts {
-		text = sorts[i].pattern.ReplaceAllString(text, sorts[i].with)
+	for _, s := range sorts() {
+		text = s.pattern.ReplaceAllString(text, s.with)
 	}
 	text = quotes.ReplaceAllStringFunc(text, func(quote string) string {
 		open, size := utf8.DecodeRuneInString(quote)
@@ -102,21 +103,27 @@ const word = `(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[_. -]?key|acc
 
 var sensitiveName = regexp.MustCompile(`(?i)` + word + `|(?:^|[_-])key(?:$|[_-])|(?:^|_)uri$|(?:^|_)url$`)
 
-// sorts are the secrets to take out, in this order.
-var sorts = []struct {
+// sort is one sort of secret, and what stands in its place.
+type sort struct {
 	pattern *regexp.Regexp
 	with    string
-}{
-	{regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*-----|$)`), "[key]"},
-	{regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@"'<>]*@`), "${1}[secret] "},
-	{regexp.MustCompile(`(?i)((?:proxy-)?authorization|(?:set-)?cookie)(["']?\s*[:=]\s*)[^\[\s].*?(?:\s{2}|["',;}\]]\s|$)`), "${1}${2}[secret] "},
-	{regexp.MustCompile(`(?i)\b(bearer|basic|negotiate|digest)\s+["']?[a-z0-9._~+/=-]{6,}["']?`), "${1} [secret]"},
-	{regexp.MustCompile(`(?i)([\w.-]*` + word + `[\w.-]*["'\\]*\s*(?::=|=>|[:=])\s*)(?:\\?"[^"\[][^"]*"?|\\?'[^'\[][^']*'?|[^\s\["'\\,;&)}\]][^\s"',;&)}\]]*)`), "${1}[secret]"},
-	{regexp.MustCompile(`(?i)(--?[\w-]*` + word + `[\w-]*\s+)[^\s\[-][^\s]*`), "${1}[secret]"},
-	{regexp.MustCompile(`\b(?:sk|pk|rk|ak)[-_][A-Za-z0-9_-]{8,}|\bgh[opsur]_\w{8,}|\bgithub_pat_\w{8,}|\bglpat-[\w-]{8,}|\bxox[a-z]-[\w-]{8,}|\b(?:AKIA|ASIA|AROA)[A-Z0-9]{8,}|\bAIza[\w-]{16,}|\bya29\.[\w.-]{8,}|\bhf_\w{8,}|\bnpm_\w{8,}|\bpypi-[\w-]{8,}|\beyJ[\w-]{6,}(?:\.[\w-]*){0,2}|\bAGE-SECRET-KEY-\w+`), "[key]"},
-	{regexp.MustCompile(`(?i)[\pL\pN._%+'-]+(?:@|%40|\s?[\[(]at[\])]\s?)[\pL\pN-]+(?:\.[\pL\pN-]+)*`), "[mail]"},
-	{regexp.MustCompile(`\b\d(?:[ -]?\d){12,18}\b`), "[number]"},
 }
+
+// sorts returns the secrets to take out, in this order. They are compiled at the first use: most
+// programs that import this package redact nothing, and compiling takes as long as they start.
+var sorts = sync.OnceValue(func() []sort {
+	return []sort{
+		{regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*-----|$)`), "[key]"},
+		{regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s/@"'<>]*@`), "${1}[secret] "},
+		{regexp.MustCompile(`(?i)((?:proxy-)?authorization|(?:set-)?cookie)(["']?\s*[:=]\s*)[^\[\s].*?(?:\s{2}|["',;}\]]\s|$)`), "${1}${2}[secret] "},
+		{regexp.MustCompile(`(?i)\b(bearer|basic|negotiate|digest)\s+["']?[a-z0-9._~+/=-]{6,}["']?`), "${1} [secret]"},
+		{regexp.MustCompile(`(?i)([\w.-]*` + word + `[\w.-]*["'\\]*\s*(?::=|=>|[:=])\s*)(?:\\?"[^"\[][^"]*"?|\\?'[^'\[][^']*'?|[^\s\["'\\,;&)}\]][^\s"',;&)}\]]*)`), "${1}[secret]"},
+		{regexp.MustCompile(`(?i)(--?[\w-]*` + word + `[\w-]*\s+)[^\s\[-][^\s]*`), "${1}[secret]"},
+		{regexp.MustCompile(`\b(?:sk|pk|rk|ak)[-_][A-Za-z0-9_-]{8,}|\bgh[opsur]_\w{8,}|\bgithub_pat_\w{8,}|\bglpat-[\w-]{8,}|\bxox[a-z]-[\w-]{8,}|\b(?:AKIA|ASIA|AROA)[A-Z0-9]{8,}|\bAIza[\w-]{16,}|\bya29\.[\w.-]{8,}|\bhf_\w{8,}|\bnpm_\w{8,}|\bpypi-[\w-]{8,}|\beyJ[\w-]{6,}(?:\.[\w-]*){0,2}|\bAGE-SECRET-KEY-\w+`), "[key]"},
+		{regexp.MustCompile(`(?i)[\pL\pN._%+'-]+(?:@|%40|\s?[\[(]at[\])]\s?)[\pL\pN-]+(?:\.[\pL\pN-]+)*`), "[mail]"},
+		{regexp.MustCompile(`\b\d(?:[ -]?\d){12,18}\b`), "[number]"},
+	}
+})
 
 // quotes are the texts between quotation marks, long or short, so that each mark belongs to one
 // quote. A single mark opens only at a place where a word could begin.

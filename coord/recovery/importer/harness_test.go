@@ -24,7 +24,7 @@ func dataFiles(tb testing.TB, set, ext string) []string {
 		tb.Skipf("missing: ../shared/data/%s", set)
 	}
 	var files []string
-	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && filepath.Ext(path) == ext {
 			files = append(files, path)
 		}
