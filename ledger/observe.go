@@ -58,8 +58,7 @@ func (l *Log) Ready() error {
 // node of a cluster whose disk has no room follows the others no further.
 func (l *Log) Space() *entry.Refusal { return l.space.Check() }
 
-// Prepared waits until Run has found the store sound and takes entries. The error is [ErrStopped],
-// or that of ctx.
+// Prepared waits until Run takes entries. The error is [ErrStopped], or that of ctx.
 func (l *Log) Prepared(ctx context.Context) error {
 	select {
 	case <-l.sound:
@@ -71,17 +70,18 @@ func (l *Log) Prepared(ctx context.Context) error {
 	}
 }
 
-// SnapshotDamage returns the damage of the stored snapshot when the log was opened. Because of
-// the damage, the state was built again from the entries. The error is [ErrCorrupt]; nil if
-// nothing was wrong.
+// SnapshotDamage returns the damage of the snapshot that Open left aside: [ErrCorrupt]; nil: none.
 func (l *Log) SnapshotDamage() error { return l.damage }
 
-// Now returns the ledger's clock in Unix milliseconds: the registered_at that an entry would get.
-// While the log refuses entries because of the clock (see Ready), it is the time of the last entry.
+// Now returns the registered_at that an entry would get, in Unix milliseconds: that of the last
+// entry while the log refuses entries because of the clock (see Ready).
 func (l *Log) Now() int64 {
 	now, _ := l.clock.Now(l.view.Load().at)
 	return now
 }
+
+// ClockOffset returns the wall clock minus the ledger's clock.
+func (l *Log) ClockOffset() time.Duration { return l.clock.Offset(l.view.Load().at) }
 
 // Inclusion returns the proof that the entry at index stands in the tree of the first size entries.
 // The error is [ErrNotFound] if the log is smaller, or if the entry is not below size.

@@ -95,7 +95,7 @@ func crowded(t *testing.T, c *coordinator.Replica) *Metrics {
 		}
 	})
 	m := New()
-	m.Ledger(l, c, time.Now)
+	m.Ledger(l, c)
 	m.Disk(dir, 1<<20)
 	m.Build("devel", "")
 	m.Checks(func(string) *Checked { return nil })

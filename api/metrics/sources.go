@@ -15,12 +15,12 @@ import (
 )
 
 // Ledger shows a log and the coordinator's replica, and counts the entries that are committed from
-// now on. Only the first call counts. now reads the wall clock.
-func (m *Metrics) Ledger(l *ledger.Log, c *coordinator.Replica, now func() time.Time) {
+// now on. Only the first call counts.
+func (m *Metrics) Ledger(l *ledger.Log, c *coordinator.Replica) {
 	first := m.add("ledger", func(emit emit) {
 		emit("arl_log_size", float64(l.Size()))
 		emit("arl_log_head_age_seconds", age(l, l.Size()-1))
-		emit("arl_clock_offset_seconds", float64(now().UnixMilli()-l.Now())/1000)
+		emit("arl_clock_offset_seconds", l.ClockOffset().Seconds())
 		emit("arl_fold_lag_entries", float64(c.Behind()))
 		emit("arl_snapshot_lag_entries", float64(l.SnapshotLag()))
 		emit("arl_queue_depth", float64(l.Waiting()))

@@ -206,7 +206,7 @@ func New(c *Config) (*Server, error) {
 	}
 	s.plans <- &computed{}
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
-	s.metrics.Ledger(s.log, s.coord, time.Now)
+	s.metrics.Ledger(s.log, s.coord)
 	s.metrics.Lanes(s.lanes.State)
 	if cfg.Index != nil {
 		s.metrics.Index(cfg.Index)

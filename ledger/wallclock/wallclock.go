@@ -36,9 +36,9 @@ func New(cfg Config) *Clock {
 // Now returns the instant to register at, in Unix milliseconds, or the refusal not-ready. The
 // instant is never before last, which is the instant of the last entry.
 func (c *Clock) Now(last int64) (int64, *entry.Refusal) {
-	own, limit := c.base.Add(c.cfg.Uptime()-c.start), c.cfg.MaxStep()
+	own, limit := c.own(), c.cfg.MaxStep()
 	if step := c.cfg.Wall().Sub(own); step > limit || -step > limit {
-		return last, entry.Refuse(entry.NotReady, "", "the wall clock has stepped by %v, the limit is %v", step.Round(time.Millisecond), limit).
+		return last, entry.Refuse(entry.NotReady, "", "the wall clock has stepped by %v, the limit is %v", step.Round(time.Second), limit).
 			WithRemedy("correct the clock, or start the ledger again, which accepts the present time")
 	}
 	if behind := time.UnixMilli(last).Sub(own); behind > limit && !c.cfg.Accepted {
@@ -47,3 +47,11 @@ func (c *Clock) Now(last int64) (int64, *entry.Refusal) {
 	}
 	return max(own.UnixMilli(), last), nil
 }
+
+// Offset returns the wall clock minus the ledger's own, which is never before last, the instant of
+// the last entry in Unix milliseconds. It stays as long as the wall clock stays wrong.
+func (c *Clock) Offset(last int64) time.Duration {
+	return time.Duration(c.cfg.Wall().UnixMilli()-max(c.own().UnixMilli(), last)) * time.Millisecond
+}
+
+func (c *Clock) own() time.Time { return c.base.Add(c.cfg.Uptime() - c.start) }

@@ -29,6 +29,11 @@ func TestSteps(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, -time.Hour} {
 		wall = wall.Add(step)
 		want(1_800_000_000_000, false)
+		wall, up = wall.Add(time.Minute), up+time.Minute
+		if got := clock.Offset(1_800_000_000_000); got != step {
+			t.Errorf("a minute after a step of %v the offset is %v", step, got)
+		}
+		wall, up = wall.Add(-time.Minute), up-time.Minute
 		wall = wall.Add(-step)
 		want(1_800_000_001_000, true)
 	}
@@ -46,6 +51,9 @@ func TestBehindTheLastEntry(t *testing.T) {
 	}
 	if _, refusal := wallclock.New(cfg).Now(last); refusal == nil || refusal.Problem != entry.NotReady {
 		t.Errorf("an hour behind: %v", refusal)
+	}
+	if offset := wallclock.New(cfg).Offset(last); offset != -time.Hour {
+		t.Errorf("an hour behind: the offset is %v", offset)
 	}
 	cfg.Accepted = true
 	if now, refusal := wallclock.New(cfg).Now(last); now != last || refusal != nil {

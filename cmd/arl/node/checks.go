@@ -48,5 +48,5 @@ func (n *Node) Show(m *metrics.Metrics, version, revision string) {
 	m.Anchor(n.Anchor, n.Log, n.Origin)
 	m.Checks(n.LastCheck)
 	m.Build(version, revision)
-	m.Ledger(n.Log, n.Replica, WallClock)
+	m.Ledger(n.Log, n.Replica)
 }
