@@ -64,9 +64,9 @@ func (c *commands) drift(ctx context.Context, w *access.Where, o *driftOptions) 
 	if err != nil {
 		return err
 	}
-	window, err := c.windowReport(ctx, w, o.export, since)
-	if err != nil {
-		return err
+	window, nothing := c.windowReport(ctx, w, o.export, since)
+	if nothing != nil && !errors.Is(nothing, errNothing) {
+		return nothing
 	}
 	r := drift.Compare(&before, window)
 	if o.metrics != "" {
@@ -78,6 +78,8 @@ func (c *commands) drift(ctx context.Context, w *access.Where, o *driftOptions) 
 		return err
 	}
 	switch {
+	case nothing != nil: // the metrics say it, too: those of an earlier window would stay
+		return nothing
 	case !r.Enough:
 		return exit.With(exit.Inconclusive, fmt.Errorf("too few failing cases to compare: the report has %d and the window %d, and both need %d", r.Before, r.Window, drift.CasesMin))
 	case r.Drifted:
@@ -86,7 +88,8 @@ func (c *commands) drift(ctx context.Context, w *access.Where, o *driftOptions) 
 	return nil
 }
 
-// windowReport reports what the log recorded since an instant, under the policy in force.
+// windowReport reports what the log recorded since an instant, under the policy in force. If that
+// is nothing, the report is empty and the error [errNothing].
 func (c *commands) windowReport(ctx context.Context, w *access.Where, export string, since int64) (*engine.Report, error) {
 	past, err := os.CreateTemp("", "arl-drift-*.ndjson")
 	if err != nil {
@@ -95,7 +98,7 @@ func (c *commands) windowReport(ctx context.Context, w *access.Where, export str
 	defer os.Remove(past.Name()) //nolint:errcheck // the system removes it, too
 	inForce, err := c.past(ctx, w, export, past, since)
 	if err := errors.Join(err, exit.With(exit.IO, past.Close())); err != nil {
-		return nil, err
+		return &engine.Report{}, err
 	}
 	run := engine.NewSetup(inForce, 0).NewRun(runtime.GOMAXPROCS(0))
 	run.Scenario = past.Name()

@@ -134,6 +134,8 @@ type rehearsed struct {
 	Recorded bool         `json:"recorded"`
 }
 
+var errNothing = errors.New("the log has no incident and no attempt of that time: the log does not decide")
+
 // past writes the cases of a log to a file, and returns the rules in force at its end.
 func (c *commands) past(ctx context.Context, w *access.Where, export string, to *os.File, since int64) (*recovery.Policy, error) {
 	write := func(origin string, leaves iter.Seq2[[]byte, error]) (*recovery.Policy, error) {
@@ -142,7 +144,7 @@ func (c *commands) past(ctx context.Context, w *access.Where, export string, to 
 		w := &importer.Writer{Out: out}
 		err := errors.Join(w.All(ctx, origin, cases, func() {}), exit.With(exit.IO, out.Flush()))
 		if n, _ := w.Count(); err == nil && n == 0 {
-			err = exit.With(exit.Inconclusive, errors.New("the log has no incident and no attempt of that time: the log does not decide"))
+			err = exit.With(exit.Inconclusive, errNothing)
 		}
 		return p, err
 	}
