@@ -35,8 +35,8 @@ TESTED ?=
 # Runs go test with its arguments; ends with a line of counts.
 TEST := go run ./.ci/testsummary
 
-# Every target compiles as make release does, without cgo and without the paths of the machine:
-# a package is compiled once for all of them, and what is tested is what is released.
+# Every target compiles as make release does, without cgo and without the paths of the machine: a
+# package is compiled once, and what is tested is what is released. Race and DuckDB need cgo.
 export CGO_ENABLED := 0
 export GOFLAGS := $(GOFLAGS) -trimpath
 

@@ -94,13 +94,13 @@ func (a *app) carryOutCommand(o *access.Where, is verb) *cobra.Command {
 func (a *app) incidentDenyCommand(o *access.Where) *cobra.Command {
 	var options actOptions
 	cmd := a.actCommand(o, &options, verb{act.Deny, "Dismiss incidents: nothing is undone",
-		"Dismiss incidents, one after the other: nothing is undone, and their fences are lifted. Every signal gets a disposition, inconclusive\n" +
-			"by default. A dismissed signal costs its issuer quota. A signal that the approver corroborates by its own word\n" +
-			"gives some quota back."})
+		"Dismiss incidents, one after the other: nothing is undone, and their fences are lifted. Every signal gets a\n" +
+			"disposition, inconclusive by default. A dismissed signal costs its issuer quota. A signal that the approver\n" +
+			"corroborates by its own word gives some quota back."})
 	cmd.Use, cmd.Args = cmd.Name()+" INCIDENT…", cobra.MinimumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, which []string) (refused error) {
-		if len(which) > 1 && len(options.corroborated)+len(options.wrong) > 0 {
-			return exit.Usagef("--corroborated and --dismiss name signals of one incident: deny it by a command of its own")
+		if len(which) > 1 && (options.out != "" || len(options.corroborated)+len(options.wrong) > 0) {
+			return exit.Usagef("--corroborated, --dismiss and --out are of one incident: deny it by a command of its own")
 		}
 		for _, incident := range which {
 			err := a.act(cmd.Context(), o, incident, act.Deny, &options)

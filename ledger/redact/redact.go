@@ -110,7 +110,7 @@ type sort struct {
 }
 
 // sorts returns the secrets to take out, in this order. They are compiled at the first use: most
-// programs that import this package redact nothing, and compiling takes as long as they start.
+// commands redact nothing, and compiling would be a part of each start that can be measured.
 var sorts = sync.OnceValue(func() []sort {
 	return []sort{
 		{regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*-----.*?(?:-----END [A-Z0-9 ]*-----|$)`), "[key]"},
