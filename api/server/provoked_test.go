@@ -268,14 +268,14 @@ func provokeIndex(t *testing.T, seen provoked) {
 	seen.read(c.node)
 }
 
-// provokeProcess has a ledger on a real disk, whose anchor is older than the log, and whose clock
-// is ahead of the machine's.
+// provokeProcess has a ledger on a real disk, whose anchor is older than the log, and whose wall
+// clock steps.
 func provokeProcess(t *testing.T, seen provoked) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "old.anchor")
 	m := metrics.New()
-	n := newNodeAt(t, vfs.Default, filepath.Join(dir, "db"), time.Minute, func(c *server.Config) { c.Metrics = m })
+	n := newNodeAt(t, vfs.Default, filepath.Join(dir, "db"), 0, func(c *server.Config) { c.Metrics = m })
 	n.metrics = m
 	n.register(n.genesis())
 	for { // the anchor follows the commit
@@ -291,6 +291,8 @@ func provokeProcess(t *testing.T, seen provoked) {
 	m.Anchor(path, n.log, origin)
 	n.register(n.enrol("agent-9", newSigner(t), entry.RoleAgent))
 	seen.until(n, "arl_anchor_lag_seconds")
+	n.clock.Store(int64(time.Second)) // as far as is believed
+	seen.until(n, "arl_clock_offset_seconds")
 }
 
 // provokeKey has a KMS give no signature. A ledger whose KMS is away stands in
