@@ -25,8 +25,9 @@ var heldSets = []struct {
 	{"tau2_telecom", true}, {"tau_bench_retail", true}, {"toolsandbox", true}, {"tooltalk", true}, {"api_bank", true}, {"documented", true}, {"issues", true},
 	{"swe_agent_tools", true}, {"travelplanner", true}, {"workbench", true}, {"acebench", true}, {"mcp_tools", true}, {"webarena", true},
 	{"autogpt", true}, {"toolqa", true}, {"camel", true}, {"goose", true}, {"letta", true}, {"agentboard", true},
-	{"metagpt", false}, {"gemini_cli", false}, {"openmanus", false}, {"browsergym", false},
-	{"cline", false}, {"smolagents", false}}
+	{"metagpt", true}, {"gemini_cli", true}, {"openmanus", true}, {"browsergym", true}, {"cline", true}, {"smolagents", true},
+	{"curl", true}, {"strerror", true}, {"sqlite", true}, {"kubernetes", true}, {"werkzeug", true}, {"botocore", true},
+	{"moto", true}, {"docker_py", true}, {"frameworks", true}, {"editors", true}, {"runtimes", true}}
 
 // heldMessage is a message with its label.
 type heldMessage struct {

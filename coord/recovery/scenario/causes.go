@@ -51,7 +51,6 @@ type phrase struct {
 	Words string   `json:"words"`
 	Label string   `json:"label"`
 	From  []string `json:"from"` // the data from which it was learned; nil: none that is left out
-	Weak  bool     `json:"weak"` // the phrase refines no other step
 
 	family string // the words of the table, before alternatives were written out
 	label  Label

@@ -177,7 +177,7 @@ func refinesStatus(e *Explanation, raw RawError, words found) bool {
 // ValueError and PermissionError for anything that they refuse: words tell what the state of the
 // world refuses, and what the rights of the caller.
 func refinesException(e *Explanation, raw RawError, words found) bool {
-	if e.By != "form" && e.By != "code" || words.weak || words.label.Class != "tool" && words.label.Class != "access" {
+	if e.By != "form" && e.By != "code" || words.label.Class != "tool" && words.label.Class != "access" {
 		return false
 	}
 	name := raw.ProviderCode

@@ -115,7 +115,7 @@ func (a *allEvidence) of(p *phrase, leaving string) (counts tally, share int64) 
 func (a *allEvidence) weigh(p *phrase, leaving string) found {
 	counts, share := a.of(p, leaving)
 	if share >= rightPPM {
-		return found{p.label, fmt.Sprintf("phrase %q", p.Words), p.Weak}
+		return found{p.label, fmt.Sprintf("phrase %q", p.Words)}
 	}
 	return found{label: UnknownLabel(), cause: fmt.Sprintf("nothing: phrase %q says %s, and was right about %d of %d labelled messages, which is too few (%d %% after smoothing, of %d %%)",
 		p.Words, p.label, counts.right, counts.right+counts.wrong, share*100/ppm, rightPPM*100/ppm)}

@@ -63,7 +63,7 @@ phrase:
 // another step decides.
 func TestPhraseLeaving(t *testing.T) {
 	for text, want := range map[string]string{
-		"I cannot fill the tank":               "cannot  tool.error",
+		"You are not authorized to do this":    "not authorized access.denied",
 		"user not found":                       " unknown",
 		"TypeError: x cannot be":               " unknown",
 		"it rained":                            " unknown",

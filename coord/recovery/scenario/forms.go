@@ -188,7 +188,6 @@ func failsByForm(text string) bool {
 type found struct {
 	label Label
 	cause string
-	weak  bool
 }
 
 // phraseIn returns what the first phrase of the table decides that a text has, but for those
