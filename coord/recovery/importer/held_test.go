@@ -27,7 +27,10 @@ var heldSets = []struct {
 	{"autogpt", true}, {"toolqa", true}, {"camel", true}, {"goose", true}, {"letta", true}, {"agentboard", true},
 	{"metagpt", true}, {"gemini_cli", true}, {"openmanus", true}, {"browsergym", true}, {"cline", true}, {"smolagents", true},
 	{"curl", true}, {"strerror", true}, {"sqlite", true}, {"kubernetes", true}, {"werkzeug", true}, {"botocore", true},
-	{"moto", true}, {"docker_py", true}, {"frameworks", true}, {"editors", true}, {"runtimes", true}}
+	{"moto", true}, {"docker_py", true}, {"frameworks", true}, {"editors", true}, {"runtimes", true},
+	{"roo_code", false}, {"browser_use", false}, {"playwright_mcp", false}, {"chrome_devtools", false}, {"android_world", false},
+	{"github_mcp", false}, {"crewai", false}, {"inspect_ai", false}, {"pydantic_ai", false}, {"mongodb_mcp", false},
+	{"openhands_aci", false}, {"openai_agents", false}, {"redis_mcp", false}, {"voyager", false}}
 
 // heldMessage is a message with its label.
 type heldMessage struct {
