@@ -90,7 +90,8 @@ func TestRunInterruptedBeforeTheProgram(t *testing.T) {
 }
 
 // TestRunInterruptedWhileItWaits sends SIGTERM while the policy has it wait for the
-// next attempt: the task is handed back at no cost, and no entry says that the attempt was made.
+// next attempt: the task is handed back at no cost, and no entry says that the attempt was made. An
+// entry without actions says what the claim spent, and the import gives the failure and its cost.
 func TestRunInterruptedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -102,7 +103,7 @@ func TestRunInterruptedWhileItWaits(t *testing.T) {
         - { strategy: escalate }`)
 	m.workers("one", "two")
 	task, holder := m.given("patient", "--max-retries", "0")
-	cmd, said := m.scripted(holder, task, "echo now >&2; exit 1")
+	cmd, said := m.scripted(holder, task, `"$ARL_PROGRAM" work progress --cost-micro-usd 250000 --tokens 70; echo now >&2; exit 1`)
 	m.follows(cmd, said, "patient[0]")
 	m.must(cmd.Process.Signal(syscall.SIGTERM))
 	if code := exitOf(cmd.Wait()); code != 130 || strings.Count(said.String(), "now") != 2 { // and in the words of the failure
@@ -111,8 +112,17 @@ func TestRunInterruptedWhileItWaits(t *testing.T) {
 	if now := m.until(task, func(t *api.Task) bool { return t.Epoch == 2 }); now.RetryCount != 0 || now.Failures[0].Code != "interrupted" {
 		t.Errorf("%+v", now)
 	}
-	if got := m.tried(task); len(got) != 2 || got[0] != string(holder)+" passed_on wait:decided" || !strings.HasPrefix(got[1], "coordinator ") {
+	if got := m.tried(task); len(got) != 3 || got[0] != string(holder)+" passed_on wait:decided" || got[1] != string(holder)+" passed_on" || !strings.HasPrefix(got[2], "coordinator ") {
 		t.Errorf("tried %q", got)
+	}
+	if spent := entriesOf[entry.Attempt](m, entry.KindAttempt, "--agent", string(holder))[1]; orZero(spent.CostMicroUSD) != 250000 || orZero(spent.Tokens) != 70 {
+		t.Errorf("the entry without actions: %+v", spent)
+	}
+	if h := m.arl("agent", "history", string(holder)); !strings.Contains(h, "$0.25") {
+		t.Errorf("the history:\n%s", h)
+	}
+	if c := m.arl("scenario", "import", "--format", "ledger"); !strings.Contains(c, `"code":"panic"`) || strings.Contains(c, "interrupted") || !strings.Contains(c, `"cost_micro_usd":250000`) {
+		t.Errorf("the case:\n%s", c)
 	}
 	m.arl("log", "audit")
 	m.stop()

@@ -36,8 +36,10 @@ type pastTask struct {
 	holder  entry.Principal    // of the claim; empty: nobody holds the task
 	decided scenario.Variation // that the claim carries out, or the next one; empty: nobody said
 	begun   scenario.Variation // that the holder decided to try by itself; empty: its result is known
-	about   *scenario.Failure  // that begun answers
+	about   *scenario.Failure  // that the holder answers by begun, or waits about; nil: nothing is open
 	within  bool               // the claim has attempts of its own in the log
+	first   bool               // the claim made the first attempt of the case
+	spent   int64              // micro-USD by the attempts of the claim that the log has
 	outcome scenario.Outcome
 }
 
@@ -76,11 +78,13 @@ func (k *Past) within(index uint64, a *entry.Attempt, one *entry.AttemptCase) {
 			t.decide(way, harmless(r.Class, r.Code), a.Iss == t.holder)
 			continue
 		}
-		t.begun = scenario.Variation{} // this is its result
+		t.begun, t.about = scenario.Variation{}, nil // this is its result
 		t.ended(harmless(r.Class, r.Code))
 		if !t.failed {
 			t.fail(index, scenario.Attempt{Outcome: scenario.Failed, Failure: harmless(r.Class, r.Code)})
+			t.first = true
 		}
+		t.spent += orZero(r.CostMicroUSD)
 		made := scenario.Attempt{Variation: way, Outcome: scenario.OK, CostMicroUSD: r.CostMicroUSD, LatencyMS: r.LatencyMS}
 		switch {
 		case r.Strategy == "wait":
@@ -92,6 +96,17 @@ func (k *Past) within(index uint64, a *entry.Attempt, one *entry.AttemptCase) {
 		}
 		t.step.Attempts, t.within = append(t.step.Attempts, made), true
 	}
+	// The last entry of a claim says what all its attempts cost. No rung has the first one.
+	if rest := orZero(one.CostMicroUSD) - t.spent; rest > 0 && t.first {
+		t.step.CostMicroUSD = &rest
+	}
+}
+
+func orZero(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
 }
 
 // decide takes up what is to be tried about a failure. What the router decides, the next claim
@@ -107,8 +122,12 @@ func (t *pastTask) decide(way scenario.Variation, about *scenario.Failure, own b
 		t.decided = scenario.Variation{}
 	default:
 		t.ended(about)
-		if t.begun = (scenario.Variation{}); strategy.Stays() {
-			t.begun, t.about = way, about
+		t.begun, t.about = scenario.Variation{}, nil
+		if strategy.Stays() || strategy == recovery.Wait {
+			t.about = about
+		}
+		if strategy.Stays() {
+			t.begun = way
 		}
 	}
 }
@@ -139,7 +158,7 @@ func (k *Past) Task(index uint64, b *entry.Task) {
 		k.tasks[b.Task] = t
 	case t == nil: // created before the instant that is asked about
 	case b.Op == entry.TaskStart:
-		t.within, t.begun, t.holder = false, scenario.Variation{}, b.Iss
+		t.within, t.first, t.spent, t.begun, t.about, t.holder = false, false, 0, scenario.Variation{}, nil, b.Iss
 		t.step.Agent = cmp.Or(t.step.Agent, b.Iss)
 	case b.Snapshot != nil:
 		t.claimFailed(index, b.Snapshot)
@@ -169,9 +188,10 @@ func (t *pastTask) claimFailed(index uint64, s *entry.Snapshot) {
 	if s != nil {
 		latency := max(s.TakenAt-s.StartedAt, 0)
 		made.Failure, made.CostMicroUSD, made.LatencyMS = harmless(s.Class, s.Code), &s.CostMicroUSD, &latency
-		if s.Code == "interrupted" && t.begun != (scenario.Variation{}) { // handed back before the attempt was made
-			made.Failure = t.about
-		}
+	}
+	// Handed back before the attempt was made, or lost while it waited: the failure before stands.
+	if t.about != nil && (s != nil && s.Code == "interrupted" || s == nil && t.begun == (scenario.Variation{})) {
+		made.Failure = t.about
 	}
 	lost := s == nil && t.begun != (scenario.Variation{})
 	switch {
@@ -196,7 +216,7 @@ func (t *pastTask) claimFailed(index uint64, s *entry.Snapshot) {
 		made.Variation = t.way()
 		t.step.Attempts = append(t.step.Attempts, made)
 	}
-	t.decided, t.begun, t.within, t.holder = scenario.Variation{}, scenario.Variation{}, false, ""
+	t.decided, t.begun, t.about, t.within, t.holder = scenario.Variation{}, scenario.Variation{}, nil, false, ""
 }
 
 // Cases returns the cases: those of attempts in the order of the log, then the tasks that failed,

@@ -1,6 +1,7 @@
 package tried
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -156,6 +157,44 @@ func TestFailuresWithin(t *testing.T) {
 	want := []string{"retry failed hang", "reconcile ok", "retry failed exit", "state_reset failed lost"}
 	if diff := cmp.Diff(want, ways(t, k)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestWaits has claims end while they wait: the failure of the case is the one that they answered,
+// and the first attempt cost what no other attempt of the claim did.
+func TestWaits(t *testing.T) {
+	rung := func(strategy, result string, cost int64) entry.Rung {
+		return entry.Rung{Class: "crash", Code: "panic", Strategy: strategy, Result: result, CostMicroUSD: &cost}
+	}
+	ended := func(total int64, all ...entry.Rung) *entry.Attempt {
+		a := rungs(all...)
+		a.CostMicroUSD = &total
+		return a
+	}
+	interrupted := task(entry.TaskInterrupt, &entry.Snapshot{Class: "crash", Code: "interrupted", CostMicroUSD: 7})
+	for _, test := range []struct {
+		name string
+		log  []entry.Body
+		want string // class and code of the first failure, what it cost, attempts
+	}{
+		{"handed back", []entry.Body{rungs(rung("wait", "decided", 0)), ended(7), interrupted}, "panic 7 0"},
+		{"lost", []entry.Body{rungs(rung("wait", "decided", 0)), task(entry.TaskFail, nil)}, "panic 0 0"},
+		{"handed back later", []entry.Body{rungs(rung("retry", "decided", 0)), ended(16, rung("retry", "failed", 7), rung("wait", "decided", 0)), interrupted}, "panic 9 1"},
+		{"waited", []entry.Body{rungs(rung("wait", "ok", 0), rung("retry", "decided", 0)), ended(16, rung("retry", "failed", 7), rung("escalate", "decided", 0)), task(entry.TaskFail, nil)}, "panic 9 1"},
+	} {
+		k := New("ledger")
+		for i, body := range append([]entry.Body{task(entry.TaskCreate, nil), task(entry.TaskStart, nil)}, test.log...) {
+			switch b := body.(type) {
+			case *entry.Task:
+				k.Task(uint64(i), b)
+			case *entry.Attempt:
+				k.Attempt(uint64(i), b)
+			}
+		}
+		first := k.Cases()[0].Steps[0]
+		if got := fmt.Sprint(first.Failure.Code, " ", orZero(first.CostMicroUSD), " ", len(first.Attempts)); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
 	}
 }
 
