@@ -51,3 +51,34 @@ func TestFollow(t *testing.T) {
 		t.Errorf("a promotion without its rollout: %d", refused)
 	}
 }
+
+// TestCostOfCase: one attempt without a price makes the cost of its case unknown. A wait and a
+// probe have none, and what was not made cost nothing.
+func TestCostOfCase(t *testing.T) {
+	rung := func(strategy recovery.Strategy, result recovery.Result, cost *int64) entry.Rung {
+		return entry.Rung{Strategy: string(strategy), Result: string(result), CostMicroUSD: cost}
+	}
+	paid := rung(recovery.Retry, recovery.ResultFailed, new(int64(5)))
+	for _, test := range []struct {
+		name string
+		last entry.Rung
+		want int64
+	}{
+		{"priced", rung(recovery.FallbackModel, recovery.ResultOK, new(int64(2))), 7},
+		{"free", rung(recovery.FallbackModel, recovery.ResultOK, new(int64(0))), 7},
+		{"unpriced", rung(recovery.FallbackModel, recovery.ResultOK, nil), -1},
+		{"unpriced and failed", rung(recovery.FallbackModel, recovery.ResultFailed, nil), -1},
+		{"unpriced and not verified", rung(recovery.FallbackModel, recovery.ResultUnverified, nil), -1},
+		{"a wait", rung(recovery.Wait, recovery.ResultOK, nil), 7},
+		{"a probe", rung(recovery.Reconcile, recovery.ResultOK, nil), 7},
+		{"not made", rung(recovery.Escalate, recovery.ResultDecided, nil), 7},
+		{"not observed", rung(recovery.FallbackModel, recovery.ResultNotObserved, nil), 7},
+	} {
+		if got := costOf(&entry.AttemptCase{CostMicroUSD: new(int64(7)), Rungs: []entry.Rung{paid, test.last}}); got != test.want {
+			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		}
+	}
+	if got := costOf(&entry.AttemptCase{Rungs: []entry.Rung{paid}}); got != -1 {
+		t.Errorf("without a sum: %d", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"slices"
 
+	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/ledger/entry"
 )
@@ -138,7 +139,7 @@ func (f *Fold) AdmitAttempt(a *entry.Attempt) error {
 // take takes up how a case ended, with what earlier entries say about the case.
 func (r *Rollout) take(c *entry.AttemptCase, before begun, canary bool) {
 	e := &r.Evidence
-	one := result{recovered: c.Status == entry.StatusRecovered, escalated: c.Status == entry.StatusEscalated, cost: known(c.CostMicroUSD), elapsed: known(c.ElapsedMS)}
+	one := result{recovered: c.Status == entry.StatusRecovered, escalated: c.Status == entry.StatusEscalated, cost: costOf(c), elapsed: known(c.ElapsedMS)}
 	arm := &e.Control
 	if canary {
 		arm = &e.Canary
@@ -216,6 +217,19 @@ func known(n *int64) int64 {
 		return -1
 	}
 	return *n
+}
+
+// costOf returns what a case cost. It is unknown if nobody knows what one of the attempts cost: the
+// rest would make a dear arm look cheap.
+func costOf(c *entry.AttemptCase) int64 {
+	for i := range c.Rungs {
+		r := &c.Rungs[i]
+		made := r.Result == string(recovery.ResultOK) || r.Result == string(recovery.ResultFailed) || r.Result == string(recovery.ResultUnverified)
+		if made && r.CostMicroUSD == nil && r.Strategy != string(recovery.Wait) && r.Strategy != string(recovery.Reconcile) {
+			return -1
+		}
+	}
+	return known(c.CostMicroUSD)
 }
 
 // leftToPeople reports whether the rules leave a failure of a case to people: its class, or class

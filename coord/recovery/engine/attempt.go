@@ -16,7 +16,10 @@ func AttemptOf(run string, policy entry.Digest, of *Recovery, line []byte) (*ent
 	t := &of.Trace
 	a := &entry.Attempt{Run: run, Agent: of.Case.Agent, Policy: cmp.Or(t.Policy, policy), Arm: t.Arm, AttemptCase: entry.AttemptCase{
 		Case: t.Case, Status: string(t.Status), TraceDigest: entry.DigestOf(line), Rungs: entryRungs(t.Rungs),
-		CostMicroUSD: nonzero(t.CostMicroUSD), Tokens: nonzero(t.Tokens), ElapsedMS: nonzero(t.LatencyMS)}}
+		CostMicroUSD: nonzero(t.CostMicroUSD), Tokens: nonzero(t.Tokens)}}
+	if t.LatencyUnknown == 0 {
+		a.ElapsedMS = nonzero(t.LatencyMS)
+	}
 	if of.Case.ID == "" { // nobody knows more than the trace
 		return a, nil
 	}

@@ -25,6 +25,8 @@ type Baseline struct {
 	// knew none.
 	CostPerCaseMicroUSD *int64 `json:"cost_per_case_micro_usd,omitzero"`
 	LatencyP95MS        *int64 `json:"latency_p95_ms,omitzero"`
+	// Unpriced are the strategies with attempts that nobody knows the cost of.
+	Unpriced []Strategy `json:"unpriced,omitzero"`
 	// Missing are the strategies that were missing in that run, so that ladders decided.
 	Missing []string `json:"missing_strategies,omitzero"`
 }
@@ -56,6 +58,7 @@ func NewBaseline(r *Report, digest entry.Digest) *Baseline {
 	if slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Gate == gateStrategies && g.Verdict == Unknown }) {
 		b.Missing = r.MissingStrategies
 	}
+	b.Unpriced = slices.DeleteFunc(slices.Clone(r.Strategies), func(s Strategy) bool { return s.WithoutCost == 0 })
 	return b
 }
 
@@ -198,7 +201,8 @@ func (t *Tally) missingGate(r *Report, base *Baseline) Gate {
 
 // costGate fails if a case costs more than in the baseline by more than is tolerated. A class or
 // slice fails the gate only if it does not recover more often: a recovery may cost more than none.
-// The value is the greatest rise.
+// The value is the greatest rise. It is unknown if nobody knows what a strategy costs of which the
+// baseline made fewer such attempts: what is known makes the candidate look cheaper than it is.
 func (t *Tally) costGate(r *Report, base *Baseline) Gate {
 	g := Gate{Gate: gateBaselineCost, Param: "thresholds.cost_tolerance_ppm", Limit: t.thresholds.CostTolerance(), Verdict: NotAsked}
 	if base == nil {
@@ -214,7 +218,24 @@ func (t *Tally) costGate(r *Report, base *Baseline) Gate {
 			all = append(all, g.rise(p.name, p.was.CostPerCaseMicroUSD, p.now.CostPerCaseMicroUSD)...)
 		}
 	}
-	return g.risen(all)
+	if g = g.risen(all); g.Verdict == Pass {
+		for i := range r.Strategies {
+			if s := &r.Strategies[i]; s.WithoutCost > 0 && s.WithoutCost == s.Times-s.Decided-s.NotObserved && s.WithoutCost > base.unpriced(s) {
+				g.Verdict, g.Detail = Unknown, "nobody knows what "+strings.TrimSpace(s.Strategy+" "+s.Variant)+" costs: give its attempts a cost, 0 if they cost nothing"
+			}
+		}
+	}
+	return g
+}
+
+// unpriced counts the attempts of a strategy in the baseline that nobody knows the cost of.
+func (base *Baseline) unpriced(s *Strategy) (n int64) {
+	for _, was := range base.Unpriced {
+		if was.Strategy == s.Strategy && was.Variant == s.Variant {
+			n = was.WithoutCost
+		}
+	}
+	return n
 }
 
 // latencyGate fails if the 95th percentile is longer than in the baseline by more than is

@@ -175,6 +175,35 @@ func TestCostAgainstBaseline(t *testing.T) {
 	wants(t, &r, gateBaselineCost, finding{Unknown, "known in the baseline, and not observed", Inconclusive})
 }
 
+// A strategy without a price makes no candidate cheaper: what it costs is unknown, unless the
+// baseline made as many such attempts. A strategy whose price is known at times is known.
+func TestUnpricedAgainstBaseline(t *testing.T) {
+	traces := recoverAll(t, defaultBatch(), fixture(t)).traces
+	all := judged(t, traces, nil)
+	base := NewBaseline(&all, entry.DigestOf("baseline"))
+	unpriced := func(most int) []Trace {
+		other := slices.Clone(traces)
+		for i := range other {
+			other[i].Rungs = slices.Clone(other[i].Rungs)
+			for k := range other[i].Rungs {
+				if r := &other[i].Rungs[k]; r.Strategy == string(recovery.FallbackModel) && r.CostMicroUSD != nil && most > 0 {
+					other[i].CostMicroUSD, other[i].CostUnknown, r.CostMicroUSD, most = other[i].CostMicroUSD-*r.CostMicroUSD, other[i].CostUnknown+1, nil, most-1
+				}
+			}
+		}
+		return other
+	}
+	const every = 1000
+	r := judged(t, unpriced(every), base)
+	wants(t, &r, gateBaselineCost, finding{Unknown, "nobody knows what fallback_model costs: give its attempts a cost", Inconclusive})
+	r = judged(t, unpriced(1), base)
+	wants(t, &r, gateBaselineCost, finding{Pass, "", Promote})
+	without := judged(t, unpriced(every), nil)
+	base = NewBaseline(&without, entry.DigestOf("baseline"))
+	r = judged(t, unpriced(every), base)
+	wants(t, &r, gateBaselineCost, finding{Pass, "", Promote})
+}
+
 // The 95th percentile counts against the baseline if the policy says by how much it may rise.
 func TestLatencyAgainstBaseline(t *testing.T) {
 	traces := recoverAll(t, defaultBatch(), fixture(t)).traces

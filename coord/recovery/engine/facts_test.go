@@ -49,3 +49,16 @@ func TestFactsDecideAlike(t *testing.T) {
 		t.Error("no probe found a result: the test lacks what it is for")
 	}
 }
+
+// TestUnknownTime: the entry of a case has no time if nobody knows how long an attempt took.
+func TestUnknownTime(t *testing.T) {
+	of := Recovery{Trace: Trace{Case: "c", LatencyMS: 9}}
+	a, err := AttemptOf("", "", &of, nil)
+	if err != nil || a.ElapsedMS == nil || *a.ElapsedMS != 9 {
+		t.Fatalf("%v, %v", a.ElapsedMS, err)
+	}
+	of.Trace.LatencyUnknown = 1
+	if a, err = AttemptOf("", "", &of, nil); err != nil || a.ElapsedMS != nil {
+		t.Errorf("%d, %v", *a.ElapsedMS, err)
+	}
+}

@@ -145,6 +145,7 @@ type Strategy struct {
 	OK           int64        `json:"ok"`
 	Decided      int64        `json:"decided"` // decided, and not yet carried out
 	NotObserved  int64        `json:"not_observed"`
+	WithoutCost  int64        `json:"without_cost,omitzero"` // made, and nobody knows what it cost
 }
 
 // Reason counts why cases escalated.

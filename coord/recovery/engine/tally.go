@@ -140,6 +140,9 @@ func (t *Tally) rung(trace *Trace, i int) {
 	if r.Simulated {
 		t.observed.AttemptsSimulated++
 	}
+	if made := recovery.Result(r.Result); r.CostMicroUSD == nil && made != recovery.ResultDecided && made != recovery.ResultNotObserved && r.Strategy != string(recovery.Wait) {
+		s.WithoutCost++
+	}
 }
 
 func (t *Tally) observe(trace *Trace) {
