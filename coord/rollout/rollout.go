@@ -121,6 +121,12 @@ func thresholds(rules jsontext.Value) jsontext.Value {
 	return of.Thresholds
 }
 
+// NotUnderWay refuses a step of a rollout that ended, or that nobody began.
+func NotUnderWay(name string) *entry.Refusal {
+	return entry.Refuse(entry.StateConflict, "rollout", "%s is not under way (ROL-1)", name).
+		WithRemedy("arl rollout status shows which rollout is, arl rollout history which ended")
+}
+
 // Admit checks a rollout entry at an instant (Unix milliseconds) against the state, which it leaves
 // as it is. The error is a [*entry.Refusal].
 func (f *Fold) Admit(r *entry.Rollout, roles []entry.Role, law Law, at int64) error {
@@ -129,8 +135,7 @@ func (f *Fold) Admit(r *entry.Rollout, roles []entry.Role, law Law, at int64) er
 	}
 	now := f.current
 	if now == nil || now.Name != r.Rollout {
-		return entry.Refuse(entry.StateConflict, "rollout", "%s is not under way (ROL-1)", r.Rollout).
-			WithRemedy("arl rollout status shows which rollout is")
+		return NotUnderWay(r.Rollout)
 	}
 	if r.Wid != now.Wid {
 		return entry.Refuse(entry.StateConflict, "wid", "%s, and the rollout began in workflow %s (ROL-1)", r.Wid, now.Wid)
@@ -222,8 +227,8 @@ func (r *Rollout) fallen(at int64) entry.Gate {
 func (f *Fold) AdmitPolicy(p *entry.Policy, law Law) error {
 	now := f.current
 	switch {
-	case now == nil && p.Rollout != nil:
-		return entry.Refuse(entry.StateConflict, "rollout", "no rollout is under way (ROL-4)").WithRemedy("leave rollout out")
+	case p.Rollout != nil && (now == nil || p.Rollout.Rollout != now.Name):
+		return NotUnderWay(p.Rollout.Rollout)
 	case now == nil:
 		return nil
 	case p.Rollout == nil && DigestOf(p.Recovery) == DigestOf(law.Recovery):
@@ -231,8 +236,6 @@ func (f *Fold) AdmitPolicy(p *entry.Policy, law Law) error {
 	case p.Rollout == nil:
 		return entry.Refuse(entry.StateConflict, "recovery", "rollout %s is under way, and the rules stay until it ends (ROL-4)", now.Name).
 			WithRemedy("promote or abort the rollout first")
-	case p.Rollout.Rollout != now.Name:
-		return entry.Refuse(entry.StateConflict, "rollout.rollout", "%s is not under way: %s is (ROL-4)", p.Rollout.Rollout, now.Name)
 	case DigestOf(p.Recovery) != now.Terms.CandidateDigest:
 		return entry.Refuse(entry.StateConflict, "recovery", "not the candidate %s (ROL-4)", now.Terms.CandidateDigest).
 			WithRemedy("promote exactly what the rollout began with")

@@ -91,19 +91,26 @@ func (r *Rollout) check() error {
 		optional("stage", string(r.Stage), func(field, stage string) error {
 			return checkOneOf(field, Stage(stage), StageShadow, StageCanary)
 		}),
-		refuseIf((r.SharePermille != 0) != (r.Stage == StageCanary), "share_permille", "it stands with stage canary, and with no other"),
+		r.checkShare(),
 		refuseIf(r.Gate != "" && r.Op != RolloutAbort, "gate", "only an abort names a gate"),
 		optional("gate", string(r.Gate), func(field, gate string) error {
 			return checkOneOf(field, Gate(gate), append(RolloutGates(), GateDeadline)...)
 		}))
-	if err == nil && (r.SharePermille < 0 || r.SharePermille > ShareMax) {
-		err = malformed("share_permille", "%d, want 1 to %d", r.SharePermille, ShareMax).
-			remedy("promote a candidate that is to decide more cases than the baseline")
-	}
 	if err != nil || r.Start == nil {
 		return err
 	}
 	return inside("start", r.Start.check())
+}
+
+func (r *Rollout) checkShare() error {
+	if r.Stage != StageCanary {
+		return refuseIf(r.SharePermille != 0, "share_permille", "it stands with stage canary, and with no other")
+	}
+	if r.SharePermille > ShareMax {
+		return malformed("share_permille", "%d, want 1 to %d", r.SharePermille, ShareMax).
+			remedy("promote a candidate that is to decide more cases than the baseline")
+	}
+	return refuseIf(r.SharePermille < 1, "share_permille", "%d, want 1 to %d", r.SharePermille, ShareMax)
 }
 
 func (t *RolloutTerms) check() error {

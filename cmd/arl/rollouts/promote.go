@@ -2,7 +2,6 @@ package rollouts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
+	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/ledger/redact"
@@ -111,10 +111,8 @@ func (c *commands) promoteFull(ctx context.Context, w *access.Where, id string, 
 // promotionOf names the report that promotes; empty: approvers waived report and canary.
 func promotionOf(v *api.Rollouts, id string) (*entry.Promotion, error) {
 	switch now := v.Current; {
-	case now == nil:
-		return nil, exit.With(exit.Conflict, errors.New("no rollout is under way"))
-	case now.Rollout != id:
-		return nil, exit.With(exit.Conflict, fmt.Errorf("%s is not under way: %s is", id, now.Rollout))
+	case now == nil || now.Rollout != id:
+		return nil, exit.With(exit.Conflict, rollout.NotUnderWay(id))
 	case len(now.Missing) == 0:
 		return &entry.Promotion{Rollout: id, Report: now.Report}, nil
 	case len(now.Waivers) == 0:
