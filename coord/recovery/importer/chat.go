@@ -28,7 +28,7 @@ import (
 //     things, or nothing; other arguments were repaired.
 //   - The outcome of the run is its reward: 1 is ok, less is failed. A run that the document calls
 //     failed or incorrect failed, too.
-func conversationCase(format Format, file string, rec record) (scenario.Case, *scenario.Error) {
+func (s *source) conversationCase(format Format, rec record) (scenario.Case, *scenario.Error) {
 	run, wrong := readers[format](rec.value)
 	if wrong != nil {
 		return scenario.Case{}, wrong
@@ -38,14 +38,14 @@ func conversationCase(format Format, file string, rec record) (scenario.Case, *s
 		return scenario.Case{}, wrong
 	}
 	id := cmp.Or(run.ID, "run-"+strconv.Itoa(rec.number))
-	t := transcript{format: format, agent: principal(format, cmp.Or(run.Model, stem(file))), lineage: newLineage(), failed: map[string]failedCall{}}
+	t := transcript{format: format, agent: principal(format, cmp.Or(run.Model, stem(s.file))), lineage: newLineage(), failed: map[string]failedCall{}}
 	for i := range run.Turns {
 		if wrong := t.add(&run.Turns[i]); wrong != nil {
 			return scenario.Case{}, wrong
 		}
 	}
 	c := scenario.Case{
-		ID: scenario.LocalID(id), Agent: t.agent, Workflow: workflowID(format, stem(file), id),
+		ID: scenario.LocalID(id), Agent: t.agent, Workflow: workflowID(format, stem(s.file), id),
 		Source: string(format), Outcome: outcome, Verdict: graded(rec, outcome), Steps: t.steps,
 	}
 	if run.Failure != nil && c.Verdict == nil {
@@ -54,6 +54,7 @@ func conversationCase(format Format, file string, rec record) (scenario.Case, *s
 			c.Verdict = graded(rec, scenario.Failed)
 		}
 	}
+	s.counts.unknown(run.Unknown)
 	return c, nil
 }
 

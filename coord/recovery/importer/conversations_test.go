@@ -3,11 +3,14 @@ package importer
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+
+	"recoveryledger/coord/recovery/scenario"
 )
 
 const responsesSample = `{"id": "resp_1", "model": "m-1", "input": [
@@ -292,8 +295,8 @@ func TestBadConversations(t *testing.T) {
 // has some.
 func TestMixedFormats(t *testing.T) {
 	for of, text := range samples() {
-		for _, as := range []Format{OpenAIResponses, Anthropic, GroupChat, LangSmith, WfCommons} {
-			if of == as {
+		for _, as := range Formats() {
+			if of == as || of == OpenInference && as == OTLP {
 				continue
 			}
 			cases, errs := importAll(t, as, text)
@@ -305,6 +308,64 @@ func TestMixedFormats(t *testing.T) {
 				t.Errorf("%s read as %s: %d cases without a step and no error", of, as, len(cases))
 			}
 		}
+	}
+}
+
+// failedCharges is a run with a failed charge, in each form of a conversation.
+var failedCharges = map[string]string{
+	"blocks":       `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [{"type": "text", "text": "one moment"}, {"type": "tool_use", "id": "t1", "name": "charge", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "Error: HTTP 503", "is_error": true}]}]}`,
+	"blocks alone": `{"messages": [{"role": "assistant", "content": [{"type": "mcp_tool_use", "id": "t1", "name": "charge", "input": {}}, {"type": "mcp_tool_result", "tool_use_id": "t1", "content": "Error: HTTP 503", "is_error": true}]}]}`,
+	"tool calls":   `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "t1", "function": {"name": "charge", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "t1", "content": "Error: HTTP 503"}]}`,
+	"functions":    `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": null, "function_call": {"name": "charge", "arguments": "{}"}}, {"role": "function", "name": "charge", "content": "Error: HTTP 503"}, {"role": "assistant", "content": "sorry", "function_call": null}]}`,
+	"items":        `{"input": "x", "output": [{"type": "function_call", "call_id": "t1", "name": "charge", "arguments": "{}"}, {"type": "function_call_output", "call_id": "t1", "output": "Error: HTTP 503"}]}`,
+	"other items":  `{"input": "x", "output": [{"type": "tool_call", "id": "t1", "name": "charge", "arguments": "{}", "error": "HTTP 503"}]}`,
+	"item blocks":  `{"output": [{"type": "message", "role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "charge", "input": {}}]}]}`,
+	"block items":  `{"output": [{"type": "tool_use", "id": "t1", "name": "charge", "input": {}}]}`,
+	"item calls":   `{"items": [{"role": "assistant", "tool_calls": [{"id": "t1", "function": {"name": "charge", "arguments": "{}"}}]}]}`,
+	"events":       `{"messages": [{"source": "clerk", "type": "ToolCallRequestEvent", "content": [{"id": "t1", "name": "charge", "arguments": "{}"}]}, {"source": "clerk", "type": "ToolCallExecutionEvent", "content": [{"call_id": "t1", "is_error": true, "content": "Error: HTTP 503"}]}]}`,
+	"open calls":   `{"messages": [{"role": "assistant", "content": "x", "tool_calls": [{"id": "t1", "function": {"name": "charge", "arguments": "{}"}}]}]}`,
+}
+
+// A call that failed is never lost: a conversation in another provider's form gives the call as
+// a step, or an error with the field.
+func TestForeignCallsAreNotLost(t *testing.T) {
+	for form, text := range failedCharges {
+		for _, as := range []Format{OpenAIChat, OpenAIResponses, Anthropic, GroupChat} {
+			cases, errs := importAll(t, as, text)
+			charged := len(cases) == 1 && slices.ContainsFunc(cases[0].Steps, func(s scenario.Step) bool {
+				return s.Tool == "charge" && (s.Outcome == scenario.Failed || form == "open calls")
+			})
+			if refused := len(errs) == 1 && errs[0].Field != "" && len(cases) == 0; charged == refused {
+				t.Errorf("%s as %s: %d cases, charged %t, errors %v", form, as, len(cases), charged, errs)
+			}
+		}
+	}
+	for form, as := range map[string]Format{"blocks": OpenAIChat, "blocks alone": GroupChat, "item blocks": OpenAIResponses, "block items": OpenAIResponses} {
+		if _, errs := importAll(t, as, failedCharges[form]); !strings.Contains(errs[0].Remedy, "--format anthropic") {
+			t.Errorf("%s as %s: %v", form, as, errs[0])
+		}
+	}
+}
+
+// Functions in the form before tools are steps, in a transcript and in a group chat.
+func TestImportFunctions(t *testing.T) {
+	checkSummary(t, importText(t, OpenAIChat, failedCharges["functions"]), `run-1 | openai-chat/file | openai-chat/file/run-1 | openai-chat | not_observed
+0 | openai-chat/file | charge | undeclared | <> | failed | transient.unavailable | unknown | unknown`)
+	checkSummary(t, importText(t, GroupChat, failedCharges["functions"]), `run-1 | group-chat/file | group-chat/file/run-1 | group-chat | not_observed
+0 | group-chat/assistant | charge | undeclared | <> | failed | transient.unavailable | unknown | unknown
+1 | group-chat/assistant |  | none | <0~> | ok`)
+}
+
+// An item of responses whose type is not known is told.
+func TestUnknownItemsAreTold(t *testing.T) {
+	counts := new(Counts)
+	for _, err := range ImportCounted(OpenAIResponses, "file", strings.NewReader(`{"input": "x", "output": [{"type": "reasoning"}, {"type": "mood"}, {"type": "weather"}]}`), counts) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := counts.String(); got != `records taken: 1 of 1; without a step, because no tool is called: 1; items left out of runs: 2, of types that the format does not name, such as "mood"` {
+		t.Error(got)
 	}
 }
 

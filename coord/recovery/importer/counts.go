@@ -25,6 +25,10 @@ type Counts struct {
 	// Unheld is the number of calls whose inputs were left out because the traces that were not
 	// whole yet held inputsMax bytes of inputs.
 	Unheld int
+	// Items is the number of items of runs that were left because their type is not known, and Item
+	// the first such type.
+	Items int
+	Item  string
 
 	unit            string // what a record is, in the plural; empty: records
 	settled, before sums   // after the last case, and before it
@@ -55,6 +59,13 @@ func (c *Counts) leave(why string) {
 	c.Left[why]++
 }
 
+// unknown counts items of unknown types.
+func (c *Counts) unknown(types []string) {
+	if len(types) > 0 {
+		c.Items, c.Item = c.Items+len(types), cmp.Or(c.Item, types[0])
+	}
+}
+
 // String says how many records were taken and left, and why, on one line.
 func (c *Counts) String() string {
 	unit := cmp.Or(c.unit, "records")
@@ -73,6 +84,9 @@ func (c *Counts) String() string {
 	}
 	if c.Bare > 0 {
 		text += fmt.Sprintf("; without a step, because no tool is called: %d", c.Bare)
+	}
+	if c.Items > 0 {
+		text += fmt.Sprintf("; items left out of runs: %d, of types that the format does not name, such as %.40q", c.Items, c.Item)
 	}
 	if c.Unheld > 0 {
 		text += fmt.Sprintf("; inputs left out of calls: %d, because more than %d MiB of inputs belong to traces that may go on in the file; to keep the inputs, split the file by traces", c.Unheld, inputsMax>>20)

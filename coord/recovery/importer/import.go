@@ -108,7 +108,7 @@ func ImportCounted(format Format, name string, r io.Reader, counts *Counts) iter
 	s.counts = counts
 	switch format {
 	case OpenAIChat, OpenAIResponses, Anthropic, GroupChat:
-		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return conversationCase(format, name, rec) })
+		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return s.conversationCase(format, rec) })
 	case WfCommons:
 		return s.cases(func(rec record) (scenario.Case, *scenario.Error) { return workflowCase(name, rec) })
 	case Attempts:

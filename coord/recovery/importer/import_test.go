@@ -65,7 +65,7 @@ func TestBadInput(t *testing.T) {
 		{"task of a wrong type", OpenAIChat, `{"task_id": [], "messages": []}`, "malformed 1 1 /task_id: holds an array", 0},
 		{"trial of a wrong type", OpenAIChat, `{"task_id": 1, "trial": true, "messages": []}`, "malformed 1 1 /trial: holds a boolean", 0},
 		{"reward of a wrong type", OpenAIChat, `{"reward": "1", "messages": []}`, "malformed 1 1 /reward: holds a string", 0},
-		{"unknown role", OpenAIChat, chatOf(`{"role": "function", "content": "x"}`), `malformed 1 1 /messages/0/role: is "function"`, 0},
+		{"unknown role", OpenAIChat, chatOf(`{"role": "critic", "content": "x"}`), `malformed 1 1 /messages/0/role: is "critic"`, 0},
 		{"no role", OpenAIChat, chatOf(`{}`), `malformed 1 1 /messages/0/role: is ""`, 0},
 		{"call without name", OpenAIChat, chatOf(`{"role": "assistant", "tool_calls": [{"id": "a"}]}`), "malformed 1 1 /messages/0/tool_calls/0/function/name: is missing", 0},
 		{"answer without call", OpenAIChat, chatOf(`{"role": "tool", "tool_call_id": "a"}`), `malformed 1 1 /messages/0/tool_call_id: "a" answers no open call`, 0},

@@ -1,8 +1,6 @@
 package foreign
 
 import (
-	"fmt"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/coord/recovery/scenario"
@@ -21,20 +19,47 @@ type chatRun struct {
 type chatMessage struct {
 	Role       string         `json:"role"`
 	Content    jsontext.Value `json:"content"`
+	Name       string         `json:"name"`
 	ToolCalls  []chatCall     `json:"tool_calls"`
 	ToolCallID string         `json:"tool_call_id"`
+	Function   *chatFunction  `json:"function_call"`
+}
+
+// chatFunction is a call of a function: of a tool, or in the form that came before tools.
+type chatFunction struct {
+	Name      string         `json:"name"`
+	Arguments jsontext.Value `json:"arguments"`
 }
 
 type chatCall struct {
-	ID       string `json:"id"`
-	Function struct {
-		Name      string         `json:"name"`
-		Arguments jsontext.Value `json:"arguments"`
-	} `json:"function"`
-	Custom struct {
+	ID       string       `json:"id"`
+	Function chatFunction `json:"function"`
+	Custom   struct {
 		Name  string         `json:"name"`
 		Input jsontext.Value `json:"input"`
 	} `json:"custom"`
+}
+
+// functionID is the id of a call of a function, which has none: an answer names the function.
+func functionID(name string) string { return "function_call/" + name }
+
+// chatCalls takes the calls of a message by an agent.
+func (c *Conversation) chatCalls(calls []chatCall, function *chatFunction, agent, field string) *scenario.Error {
+	for i, call := range calls {
+		of := at(field+"/tool_calls", i)
+		t := Turn{Field: of, Agent: agent, ID: call.ID, Tool: call.Function.Name, Text: scenario.ContentText(call.Function.Arguments)}
+		if call.Custom.Name != "" {
+			t.Tool, t.Text = call.Custom.Name, scenario.ContentText(call.Custom.Input)
+		}
+		if wrong := c.call(t, of+"/function/name"); wrong != nil {
+			return wrong
+		}
+	}
+	if function == nil {
+		return nil
+	}
+	of := field + "/function_call"
+	return c.call(Turn{Field: of, Agent: agent, ID: functionID(function.Name), Tool: function.Name, Text: scenario.ContentText(function.Arguments)}, of+"/name")
 }
 
 // Chat reads a transcript in the form of OpenAI's chat completions, bare or with what a benchmark
@@ -64,21 +89,17 @@ func Chat(value jsontext.Value) (Conversation, *scenario.Error) {
 }
 
 func (c *Conversation) chatMessage(m *chatMessage, field string) *scenario.Error {
+	if wrong := noToolBlocks(m.Content, field+"/content"); wrong != nil {
+		return wrong
+	}
 	switch m.Role {
 	case "assistant":
-		if len(m.ToolCalls) == 0 {
+		if len(m.ToolCalls) == 0 && m.Function == nil {
 			c.Left++
 		}
-		for i, call := range m.ToolCalls {
-			of := at(field+"/tool_calls", i)
-			t := Turn{Field: of, ID: call.ID, Tool: call.Function.Name, Text: scenario.ContentText(call.Function.Arguments)}
-			if call.Custom.Name != "" {
-				t.Tool, t.Text = call.Custom.Name, scenario.ContentText(call.Custom.Input)
-			}
-			if wrong := c.call(t, of+"/function/name"); wrong != nil {
-				return wrong
-			}
-		}
+		return c.chatCalls(m.ToolCalls, m.Function, "", field)
+	case "function":
+		c.answer(Turn{Field: field + "/name", ID: functionID(m.Name), Text: scenario.ContentText(m.Content)})
 	case "tool":
 		c.answer(Turn{Field: field + "/tool_call_id", ID: m.ToolCallID, Text: scenario.ContentText(m.Content)})
 	case "user":
@@ -86,8 +107,7 @@ func (c *Conversation) chatMessage(m *chatMessage, field string) *scenario.Error
 	case "system", "developer":
 		c.Left++
 	default:
-		return scenario.Malformed(field+"/role", fmt.Sprintf("is %q", scenario.Cut(m.Role, scenario.ToolMax)),
-			"use system, developer, user, assistant or tool; rewrite function calls as tool_calls")
+		return scenario.Malformed(field+"/role", named(m.Role), "use system, developer, user, assistant, tool or function")
 	}
 	return nil
 }

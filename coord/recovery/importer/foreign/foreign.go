@@ -64,6 +64,9 @@ type Conversation struct {
 	Turns []Turn
 	// Left counts the messages that are no turn, such as system prompts and thoughts.
 	Left int
+	// Unknown has the types of the items that are left because no table of docs/traces.md names
+	// them.
+	Unknown []string
 }
 
 // call appends a call and checks that it has a name.

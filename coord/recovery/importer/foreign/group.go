@@ -17,6 +17,7 @@ type groupRun struct {
 	TaskID      jsontext.Value `json:"task_id"`
 	QuestionID  jsontext.Value `json:"question_ID"`
 	Trial       jsontext.Value `json:"trial"`
+	Trajectory  jsontext.Value `json:"trajectory"`
 	Reward      jsontext.Value `json:"reward"`
 	Correct     jsontext.Value `json:"is_correct"`
 	Corrected   jsontext.Value `json:"is_corrected"`
@@ -32,6 +33,8 @@ type groupMessage struct {
 	Source    string         `json:"source"`
 	Content   jsontext.Value `json:"content"`
 	ToolCalls []chatCall     `json:"tool_calls"`
+	CallID    string         `json:"tool_call_id"`
+	Function  *chatFunction  `json:"function_call"`
 	Responses []groupAnswer  `json:"tool_responses"`
 	Usage     *struct {
 		Prompt     jsontext.Value `json:"prompt_tokens"`
@@ -61,6 +64,9 @@ func Group(value jsontext.Value) (Conversation, *scenario.Error) {
 	var run groupRun
 	if wrong := scenario.DecodeRecord(value, &run); wrong != nil {
 		return Conversation{}, wrong
+	}
+	if run.Trajectory.Kind() == '[' {
+		return Conversation{}, scenario.Malformed("/trajectory", "is that of a run of SWE-agent", "read the file as --format swe-agent")
 	}
 	c := Conversation{Reward: run.Reward}
 	if wrong := c.id(first(run.ID, run.ChatID), first(run.TaskID, run.QuestionID), run.Trial); wrong != nil {
@@ -105,6 +111,9 @@ func isPerson(name string) bool {
 func (c *Conversation) groupMessage(m *groupMessage, field string, first bool) *scenario.Error {
 	speaker := cmp.Or(m.Source, m.Name, m.Role)
 	text := scenario.ContentText(m.Content)
+	if wrong := noToolBlocks(m.Content, field+"/content"); wrong != nil {
+		return wrong
+	}
 	switch {
 	case speaker == "":
 		return scenario.Malformed(field+"/name", "is missing, and so are source and role", "write each message with its speaker")
@@ -117,15 +126,14 @@ func (c *Conversation) groupMessage(m *groupMessage, field string, first bool) *
 			c.answer(Turn{Field: at(field+"/tool_responses", i) + "/tool_call_id", ID: r.ID, Text: scenario.ContentText(r.Content)})
 		}
 		return nil
-	case len(m.ToolCalls) > 0:
-		for i, call := range m.ToolCalls {
-			of := at(field+"/tool_calls", i)
-			t := Turn{Field: of, Agent: speaker, ID: call.ID, Tool: call.Function.Name, Text: scenario.ContentText(call.Function.Arguments)}
-			if wrong := c.call(t, of+"/function/name"); wrong != nil {
-				return wrong
-			}
-		}
+	case m.Role == "tool" && m.CallID != "":
+		c.answer(Turn{Field: field + "/tool_call_id", ID: m.CallID, Text: text})
 		return nil
+	case m.Role == "function":
+		c.answer(Turn{Field: field + "/name", ID: functionID(m.Name), Text: text})
+		return nil
+	case len(m.ToolCalls) > 0, m.Function != nil:
+		return c.chatCalls(m.ToolCalls, m.Function, speaker, field)
 	case m.Role == "system" && m.Name == "" || strings.HasSuffix(m.Type, "ChunkEvent") || m.Type == "StopMessage":
 		c.Left++
 		return nil

@@ -29,6 +29,8 @@ type messagesRun struct {
 type blockMessage struct {
 	Role       string         `json:"role"`
 	Content    jsontext.Value `json:"content"`
+	ToolCalls  jsontext.Value `json:"tool_calls"`
+	Function   jsontext.Value `json:"function_call"`
 	StopReason string         `json:"stop_reason"`
 }
 
@@ -88,6 +90,9 @@ func (c *Conversation) reply(run *messagesRun, field string) *scenario.Error {
 func (c *Conversation) blockMessage(m *blockMessage, field string) *scenario.Error {
 	if m.Role != "user" && m.Role != "assistant" && m.Role != "system" {
 		return scenario.Malformed(field+"/role", named(m.Role), "use user or assistant; results of tools are blocks of a user's message")
+	}
+	if wrong := noChatCalls(m.ToolCalls, m.Function, field); wrong != nil {
+		return wrong
 	}
 	var blocks []block
 	switch m.Content.Kind() {

@@ -36,6 +36,9 @@ type responseItem struct {
 	Role      string         `json:"role"`
 	ID        string         `json:"id"`
 	CallID    string         `json:"call_id"`
+	Content   jsontext.Value `json:"content"`
+	ToolCalls jsontext.Value `json:"tool_calls"`
+	Function  jsontext.Value `json:"function_call"`
 	Name      string         `json:"name"`
 	Arguments jsontext.Value `json:"arguments"`
 	Input     jsontext.Value `json:"input"`
@@ -123,12 +126,7 @@ func (c *Conversation) item(m *responseItem, field string) *scenario.Error {
 		if m.Role == "" {
 			return scenario.Malformed(field+"/role", "is missing", "write each message with its role, and each other item with its type")
 		}
-		if m.Role == "user" {
-			c.user(field)
-			return nil
-		}
-		c.Left++
-		return nil
+		return c.itemMessage(m, field)
 	case "function_call":
 		t.Text = scenario.ContentText(m.Arguments)
 		return c.call(t, field+"/name")
@@ -149,7 +147,37 @@ func (c *Conversation) item(m *responseItem, field string) *scenario.Error {
 		c.answer(t)
 		return nil
 	}
-	c.Left++ // thoughts, lists of tools, approvals, and what is newer
+	return c.otherItem(m.Type, field)
+}
+
+// itemMessage takes a message, which is no step.
+func (c *Conversation) itemMessage(m *responseItem, field string) *scenario.Error {
+	if wrong := scenario.FirstOf(noChatCalls(m.ToolCalls, m.Function, field), noToolBlocks(m.Content, field+"/content")); wrong != nil {
+		return wrong
+	}
+	if m.Role == "user" {
+		c.user(field)
+	} else {
+		c.Left++
+	}
+	return nil
+}
+
+// otherItem takes an item that is neither a message nor a known call. An unknown call is refused: a
+// run without the call would be another run.
+func (c *Conversation) otherItem(kind, field string) *scenario.Error {
+	switch kind {
+	case "reasoning", "compaction", "item_reference", "mcp_list_tools", "mcp_approval_request", "mcp_approval_response", "tool_search_output":
+		c.Left++
+		return nil
+	}
+	if strings.HasSuffix(kind, "call") {
+		return scenario.Malformed(field+"/type", named(kind)+", an unknown kind of call", "write calls as function_call with function_call_output")
+	}
+	if wrong := noToolBlock(kind, field); wrong != nil {
+		return wrong
+	}
+	c.Unknown = append(c.Unknown, kind)
 	return nil
 }
 
