@@ -3,8 +3,9 @@
 // without a type: it waits for an operator (protocol.md, TSK-4), names case and attempt, and says
 // what is to be done.
 //
-// The id of the task follows from the agent, the case, and the failure that was given up. The same
-// case again is the same question, and an answer stays an answer.
+// The id of the task follows from the engine, the agent, the case, and the failure that was given
+// up. The same case again of one engine is the same question, and an answer stays an answer.
+// Another engine asks again: the id of a case is its issuer's own.
 package question
 
 import (
