@@ -157,62 +157,100 @@ type decision struct {
 	action string // strategy and result of each rung
 }
 
-// decisions crashes the first holder of a task, and returns what is in the log about the task when
-// the coordinator has given it on.
-func (m *machine) decisions(id string) (holder entry.Principal, all []decision) {
+// decisions crashes the first holder of a task, after the script of its attempts, and returns what
+// is in the log about the task when the coordinator has given it on.
+func (m *machine) decisions(id, script string) (holder entry.Principal, all []decision) {
 	m.t.Helper()
 	task, holder := m.given(id, "--max-retries", "5")
-	run, said := m.scripted(holder, task, "exit 1")
+	run, said := m.scripted(holder, task, script+"; exit 1")
 	if code := exitOf(run.Run()); code != 7 {
 		m.t.Fatalf("%s: exit code %d: %s", id, code, said)
 	}
 	m.until(task, func(t *api.Task) bool { return t.Epoch == 2 || t.State == entry.TaskBlocked }, said)
+	return holder, m.decided(id, holder)
+}
+
+// decided returns what is in the log about a task of an agent.
+func (m *machine) decided(id string, holder entry.Principal) (all []decision) {
+	m.t.Helper()
+	task := "operator#" + id
 	for _, a := range entriesOf[entry.Attempt](m, entry.KindAttempt, "--task", task) {
 		d := decision{by: a.Iss, arm: a.Arm, policy: a.Policy}
 		for _, r := range a.Rungs {
 			d.action = strings.TrimPrefix(d.action+" "+r.Strategy+":"+r.Result, " ")
 		}
-		if a.Agent != holder || a.Case != id {
+		if a.Case != id {
 			m.t.Errorf("%s: %+v", id, a)
 		}
-		all = append(all, d)
+		if a.Agent == holder {
+			all = append(all, d)
+		}
 	}
-	return holder, all
+	return all
+}
+
+// meanwhile is a script that runs a command of arl in the second attempt.
+func (m *machine) meanwhile(args ...string) string {
+	return fmt.Sprintf(`test "$ARL_ATTEMPT" = 1 || "$ARL_PROGRAM" '%s' --yes --home '%s' || exit 9`, strings.Join(args, "' '"), m.home)
 }
 
 // TestRunObeysRollout crashes agents in each stage of a rollout: arl run and the router decide by
 // the rules of the task's arm, and say so; the candidate of a shadow decides beside, and nothing is
-// done about it; after an abort the baseline decides.
+// done about it; after an abort the baseline decides, and after a promotion the candidate. A claim
+// that is under way then, and one that the router gave before, end for their arm. An export gives
+// each arm again.
 func TestRunObeysRollout(t *testing.T) {
 	t.Parallel()
 	m, baseline, candidate := rollsOut(t)
 	const router entry.Principal = "coordinator"
-	check := func(id string, want func(holder entry.Principal) []decision) {
+	check := func(id, script string, want func(holder entry.Principal) []decision) {
 		t.Helper()
-		if holder, got := m.decisions(id); !slices.Equal(got, want(holder)) {
+		if holder, got := m.decisions(id, script); !slices.Equal(got, want(holder)) {
 			t.Errorf("%s of %s:\n%+v, want\n%+v", id, holder, got, want(holder))
 		}
 	}
-	check("shadow", func(holder entry.Principal) []decision {
+	retried := func(arm entry.Arm) func(entry.Principal) []decision {
+		return func(holder entry.Principal) []decision {
+			return []decision{{holder, arm, candidate, "retry:decided"}, {holder, arm, candidate, "retry:failed escalate:decided"}}
+		}
+	}
+	reassigned := func(arm entry.Arm) func(entry.Principal) []decision {
+		return func(holder entry.Principal) []decision {
+			return []decision{{holder, arm, baseline, "fail_reassign:decided"}, {router, arm, baseline, "fail_reassign:decided"}}
+		}
+	}
+	check("shadow", "true", func(holder entry.Principal) []decision {
 		return []decision{
 			{holder, entry.ArmControl, baseline, "fail_reassign:decided"}, {holder, entry.ArmShadow, candidate, "retry:decided"},
 			{router, entry.ArmControl, baseline, "fail_reassign:decided"}, {router, entry.ArmShadow, candidate, "retry:decided"},
 		}
 	})
 	m.arl("rollout", "promote", "r1", "--stage", "canary", "--share", "500", "--reason", "the shadow agrees", "--yes")
-	check(armed("canary", true), func(holder entry.Principal) []decision {
-		return []decision{{holder, entry.ArmCanary, candidate, "retry:decided"}, {holder, entry.ArmCanary, candidate, "retry:failed escalate:decided"}}
-	})
-	check(armed("control", false), func(holder entry.Principal) []decision {
-		return []decision{{holder, entry.ArmControl, baseline, "fail_reassign:decided"}, {router, entry.ArmControl, baseline, "fail_reassign:decided"}}
-	})
-	m.arl("rollout", "abort", "r1", "--reason", "not now", "--yes")
-	check(armed("late", true), func(holder entry.Principal) []decision {
-		return []decision{{holder, "", baseline, "fail_reassign:decided"}, {router, "", baseline, "fail_reassign:decided"}}
-	})
+	control := armed("control", false)
+	check(armed("canary", true), "true", retried(entry.ArmCanary))
+	check(control, "true", reassigned(entry.ArmControl))
+	check(armed("aborted", true), m.meanwhile("rollout", "abort", "r1", "--reason", "not now"), retried(entry.ArmCanary))
+	check(armed("late", true), "true", reassigned(""))
+	next := m.stands("operator#" + control).Agent
+	run, said := m.scripted(next, "operator#"+control, "true")
+	if code := exitOf(run.Run()); code != 0 {
+		t.Errorf("exit code %d: %s", code, said)
+	}
+	if got := m.decided(control, next); !slices.Equal(got, []decision{{next, entry.ArmControl, baseline, "fail_reassign:ok"}}) {
+		t.Errorf("%+v", got)
+	}
+
+	ann := filepath.Join(t.TempDir(), "ann.key")
+	m.arl("key", "generate", "--out", ann)
+	m.arl("agent", "enrol", "--principal", "ann", "--key", ann, "--domain", "people", "--roles", "approver")
+	rules, _ := m.crashRule("retry")
+	m.arl("rollout", "start", "r2", "--policy", rules, "--salt", "spring", "--stage", "canary", "--share", "500", "--reason", "once more", "--yes")
+	m.arl("rollout", "promote", "r2", "--waive", "--reason", "known since r1", "--key", ann, "--yes")
+	check(armed("promoted", true), m.meanwhile("rollout", "promote", "r2", "--full", "--reason", "waived"), retried(entry.ArmCanary))
+	check(armed("afterwards", false), "true", retried(""))
 	public := filepath.Join(t.TempDir(), "public")
 	m.arl("log", "export", public)
-	if found := arms(t, public); found[entry.ArmControl] != 4 || found[entry.ArmShadow] != 2 || found[entry.ArmCanary] != 2 || found[""] != 2 {
+	if found := arms(t, public); found[entry.ArmControl] != 5 || found[entry.ArmShadow] != 2 || found[entry.ArmCanary] != 6 || found[""] != 4 {
 		t.Errorf("the export has attempts of %v", found)
 	}
 	m.arl("log", "audit")
