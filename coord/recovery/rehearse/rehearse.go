@@ -1,6 +1,10 @@
 // Package rehearse takes recorded cases through two policies, and compares what comes of them. An
 // attempt that nobody made has no result: the case may have recovered by it or not. So each number
 // has a lower and an upper bound, and the package names what was not observed.
+//
+// Where both policies want the same attempt that nobody made, its result is one, and the case has
+// an end under each: what follows the attempt is up to each policy. So the bounds of a change take
+// both ends as independent.
 package rehearse
 
 import (

@@ -75,7 +75,7 @@ func TestBoundsHoldTheTruthChaos(t *testing.T) {
 	open := 0
 	for seed := range int64(budget.Budget{Short: 1, Usual: 4, Chaos: 10}.Now()) {
 		for i, a := range policies {
-			path, _ := really(t, a, seed, cases)
+			path, was := really(t, a, seed, cases)
 			for j, b := range policies {
 				r, _, err := Rehearse(t.Context(), path, a, b, 2)
 				if err != nil {
@@ -84,6 +84,9 @@ func TestBoundsHoldTheTruthChaos(t *testing.T) {
 				_, truth := really(t, b, seed, cases)
 				if n := truth.recovered; n < r.Candidate.Recovered.Least || n > r.Candidate.Recovered.Most {
 					t.Errorf("seed %d, %d to %d: %d recover, the bounds are %+v", seed, i, j, n, r.Candidate.Recovered)
+				}
+				if n := truth.recovered - was.recovered; n < r.Change.Least || n > r.Change.Most {
+					t.Errorf("seed %d, %d to %d: %d more recover, the bounds are %+v", seed, i, j, n, r.Change)
 				}
 				for _, c := range r.Classes {
 					if n := truth.classes[c.Class]; n < c.Candidate.Least || n > c.Candidate.Most {
@@ -173,6 +176,35 @@ func onlyRule(t *testing.T, rungs string) *recovery.Policy {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// TestSameAttemptOtherEnds has two policies that want the same attempt, which nobody made. They are
+// not alike for that: after it fails, the one tries something else, and the other gives up. The
+// bounds of the change hold both truths.
+func TestSameAttemptOtherEnds(t *testing.T) {
+	const altered = "{strategy: retry_altered, variant: reflect, max: 1}, "
+	long, short := onlyRule(t, altered+"{strategy: retry, max: 1}, "), onlyRule(t, altered)
+	rehearse := func(tried string, before, now *recovery.Policy) *Rehearsal {
+		t.Helper()
+		r, _, err := Rehearse(t.Context(), past(t, failed("c", "transient", "timeout", tried)), before, now, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	const tried = `{"strategy":"retry_altered","variant":"reflect","outcome":"failed","failure":{"class":"transient","code":"timeout","effects":"none","replay_safety":"safe"}},` +
+		`{"strategy":"retry","outcome":"ok","verified":true}`
+	for _, test := range []struct {
+		before, now *recovery.Policy
+		truth       int64
+	}{{long, short, -1}, {short, long, 1}} {
+		if truth := rehearse(tried, test.before, test.now).Change; truth != (Bounds{test.truth, test.truth}) {
+			t.Errorf("the truth is %+v, want %d", truth, test.truth)
+		}
+		if r := rehearse("", test.before, test.now); r.Change.Least > test.truth || r.Change.Most < test.truth || len(r.NotObserved) != 2 {
+			t.Errorf("the bounds are %+v, and the truth is %d: %+v", r.Change, test.truth, r.NotObserved)
+		}
+	}
 }
 
 // TestWorstIsWhatARunSays runs the candidate over the same file against the baseline of the
