@@ -7,8 +7,9 @@
  * WORLD is a directory with what the agent has effects on. POINT is the number of the point at which
  * the process kills itself; 0: never; "hook": within a compensation that is neither idempotent nor
  * probed, as often as that compensation is called; "copy": after a compensation, with a copy of the
- * state from before the signal. The points lie before and after each document that is saved, and
- * before each request that writes and after its answer; and around each effect.
+ * state from before the signal; or the name of an effect: when the effect has happened, and the agent
+ * does not know it yet. The points lie before and after each document that is saved, and before each
+ * request that writes and after its answer; and around each effect.
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -20,8 +21,8 @@ import { Store } from "../src/store.js";
 const [name = "", key = "", world = "", point = "0"] = process.argv.slice(2);
 let passed = 0;
 
-function passPoint() {
-  if (++passed === Number(point)) process.kill(process.pid, "SIGKILL");
+function passPoint(what = "") {
+  if (++passed === Number(point) || what !== "" && what === point) die();
 }
 
 const { saveText } = Store.prototype;
@@ -42,7 +43,7 @@ Ledger.prototype.submit = async function (/** @type {string} */ envelope, /** @t
 function effect(what, of) {
   passPoint();
   fs.appendFileSync(join(world, `${what}-${of}`), "x");
-  passPoint();
+  passPoint(what);
 }
 
 /** @returns {never} */
@@ -67,7 +68,10 @@ const agent = await connect(name, { key, patience: 20_000 });
 agent.compensates("charge", (undo) => effect("refund", undo.key), { idempotent: true });
 agent.compensates("mail", (undo) => recall(undo.key), { probe: (undo) => undo.keys.some((k) => fs.existsSync(join(world, `recall-${k}`))) });
 agent.compensates("wire", (undo) => callBack(undo.key));
-agent.restores((undo) => fs.writeFileSync(join(world, "state.json"), JSON.stringify(undo.state)));
+agent.restores((undo) => {
+  fs.writeFileSync(join(world, "state.json"), JSON.stringify(undo.state));
+  passPoint("restore");
+});
 
 async function work() {
   await agent.run("trip", async (run) => {

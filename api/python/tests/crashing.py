@@ -5,8 +5,9 @@
 WORLD is a directory with what the agent has effects on. POINT is the number of the point at which
 the process kills itself; 0: never; "hook": within a compensation that is neither idempotent nor
 probed, as often as that compensation is called; "copy": after a compensation, with a copy of the
-state from before the signal. The points lie before and after each document that is saved, and
-before each request that writes and after its answer; and around each effect.
+state from before the signal; or the name of an effect: when the effect has happened, and the agent
+does not know it yet. The points lie before and after each document that is saved, and before each
+request that writes and after its answer; and around each effect.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ point = int(named) if named.isdigit() else 0
 passed, turns = 0, count()
 
 
-def pass_point() -> None:
+def pass_point(what: str = "") -> None:
     global passed
     passed += 1
-    if passed == point:
+    if passed == point or what and what == named:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -60,7 +61,7 @@ def effect(what: str, key: str) -> None:
     pass_point()
     with open(world / f"{what}-{key}", "a") as file:
         file.write("x")
-    pass_point()
+    pass_point(what)
 
 
 agent = recoveryledger.connect(name, key=key, patience=20)
@@ -87,6 +88,7 @@ def call_back(undo: Undo) -> None:
 @agent.restores
 def restore(undo: Undo) -> None:
     (world / "state.json").write_text(json.dumps(undo.state))
+    pass_point("restore")
 
 
 def work() -> None:
