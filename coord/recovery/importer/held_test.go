@@ -27,10 +27,10 @@ var heldSets = []struct {
 	{"autogpt", true}, {"toolqa", true}, {"camel", true}, {"goose", true}, {"letta", true}, {"agentboard", true},
 	{"metagpt", true}, {"gemini_cli", true}, {"openmanus", true}, {"browsergym", true}, {"cline", true}, {"smolagents", true},
 	{"curl", true}, {"strerror", true}, {"sqlite", true}, {"kubernetes", true}, {"werkzeug", true}, {"botocore", true},
-	{"moto", true}, {"docker_py", true}, {"frameworks", true}, {"editors", true}, {"runtimes", true},
-	{"roo_code", false}, {"browser_use", false}, {"playwright_mcp", false}, {"chrome_devtools", false}, {"android_world", false},
-	{"github_mcp", false}, {"crewai", false}, {"inspect_ai", false}, {"pydantic_ai", false}, {"mongodb_mcp", false},
-	{"openhands_aci", false}, {"openai_agents", false}, {"redis_mcp", false}, {"voyager", false}}
+	{"moto", true}, {"docker_py", true}, {"frameworks", true}, {"editors", true}, {"runtimes", true}, {"interpreters", true},
+	{"roo_code", true}, {"browser_use", true}, {"playwright_mcp", true}, {"chrome_devtools", true}, {"android_world", true},
+	{"github_mcp", true}, {"crewai", true}, {"inspect_ai", true}, {"pydantic_ai", true}, {"mongodb_mcp", true},
+	{"openhands_aci", true}, {"openai_agents", true}, {"redis_mcp", true}, {"voyager", true}}
 
 // heldMessage is a message with its label.
 type heldMessage struct {

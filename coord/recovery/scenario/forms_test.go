@@ -27,6 +27,8 @@ func TestForms(t *testing.T) {
 		"zsh: command not found: foo":                                                                                     "output.hallucinated_tool by form: command not found: foo",
 		"/bin/sh: 1: foo: not found":                                                                                      "output.hallucinated_tool by form: command not found: foo",
 		"Error code: 429 - {'error': {}}":                                                                                 "capacity.rate_limited by form: HTTP status 429",
+		"Search failed with status 503":                                                                                   "transient.unavailable by form: HTTP status 503",
+		"received status 403 so fetching is not allowed":                                                                  "access.denied by form: HTTP status 403",
 		"503 Server Error: Service Unavailable for url: http://x":                                                         "transient.unavailable by form: HTTP status 503",
 		"request failed with status code 401":                                                                             "access.unauthenticated by form: HTTP status 401",
 		"user 42 not found":                                                                                               `output.bad_arguments by phrase: phrase " not found"`,
