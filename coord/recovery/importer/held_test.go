@@ -30,7 +30,9 @@ var heldSets = []struct {
 	{"moto", true}, {"docker_py", true}, {"frameworks", true}, {"editors", true}, {"runtimes", true}, {"interpreters", true},
 	{"roo_code", true}, {"browser_use", true}, {"playwright_mcp", true}, {"chrome_devtools", true}, {"android_world", true},
 	{"github_mcp", true}, {"crewai", true}, {"inspect_ai", true}, {"pydantic_ai", true}, {"mongodb_mcp", true},
-	{"openhands_aci", true}, {"openai_agents", true}, {"redis_mcp", true}, {"voyager", true}}
+	{"openhands_aci", true}, {"openai_agents", true}, {"redis_mcp", true}, {"voyager", true},
+	{"excel_mcp", false}, {"blender_mcp", false}, {"crush", false}, {"whatsapp_mcp", false}, {"word_mcp", false},
+	{"powerpoint_mcp", false}, {"neo4j_mcp", false}, {"mark3labs_fs", false}, {"chroma_mcp", false}}
 
 // heldMessage is a message with its label.
 type heldMessage struct {
