@@ -136,6 +136,7 @@ func TestWordings(t *testing.T) {
 		"The access token has expired":                        "access.unauthenticated",
 		"Can't fill the tank":                                 "unknown", // too often wrong
 		"Backup failed.":                                      "unknown",
+		"something went wrong":                                "unknown",
 		"ValueError: wifi already enabled":                    "tool.error",
 		"ValueError: could not make sense of it":              "output.bad_arguments",
 		"PermissionError: [Errno 13] Permission denied: '/x'": "access.denied",
