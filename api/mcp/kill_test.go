@@ -266,6 +266,12 @@ func killedAt(t *testing.T, n int, web bool) (died bool) {
 	if again := strings.Count(w.done(), "del b"); again > 1 {
 		t.Errorf("b was removed %d times\n%s", again, w.done())
 	}
+	if again := strings.Count(w.done(), "put a"); again > 2 {
+		t.Errorf("a was written %d times, and once to undo that\n%s", again-1, w.done())
+	}
+	if removed := strings.Index(w.done(), "del b"); removed >= 0 && removed > strings.LastIndex(w.done(), "put a") {
+		t.Errorf("a was undone before b, which was done after it\n%s", w.done())
+	}
 	return died
 }
 
