@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -109,11 +110,26 @@ func errorName(line string) string {
 	return name
 }
 
-// exitCodeIn is the exit code that the last line of a text gives, in the words of a shell tool.
+// exitLine is an exit code that has its first or last line for itself: "Exit code 1",
+// "<returncode>1</returncode>".
+var exitLine = regexp.MustCompile(`^(?i:exit code:? (-?\d+)|<(?:returncode|exit_code)>(-?\d+)</(?:returncode|exit_code)>)$`)
+
+// exitCodeIn is the exit code that the last line of a text gives, in the words of a shell tool, or
+// that has the first line for itself.
 func exitCodeIn(text string) (code int, ok bool) {
 	text = strings.TrimRight(text, " \t\r\n.])")
 	line := strings.ToLower(text[strings.LastIndexByte(text, '\n')+1:])
-	for _, words := range []string{"exit code: ", "exit code ", "exit status ", "exit status: ", "exited with code ", "returned non-zero exit status ", "exitcode: "} {
+	first, _, _ := strings.Cut(text, "\n")
+	for _, whole := range []string{line, strings.TrimSpace(first)} {
+		if found := exitLine.FindStringSubmatch(whole); found != nil {
+			n, err := strconv.Atoi(found[1] + found[2])
+			return n, err == nil && n >= -255 && n <= 255
+		}
+	}
+	if strings.HasSuffix(line, "segmentation fault (core dumped") {
+		return 128 + 11, true // as a shell says it of SIGSEGV
+	}
+	for _, words := range []string{"exit code: ", "exit code ", "exit status ", "exit status: ", "exited with code ", "returned non-zero exit status ", "exitcode: ", "(exit "} {
 		if at := strings.LastIndex(line, words); at >= 0 {
 			n, err := strconv.Atoi(line[at+len(words):])
 			return n, err == nil && n >= -255 && n <= 255
@@ -130,6 +146,9 @@ func missingCommandIn(text string) string {
 			if rest, ok = strings.CutSuffix(strings.TrimSpace(line), ": not found"); !ok || !strings.Contains(rest, "sh: ") {
 				rest, ok = "", false
 			}
+		}
+		if before, _, windows := strings.Cut(strings.TrimSpace(line), "' is not recognized as an internal or external command"); windows && strings.HasPrefix(before, "'") {
+			return before[1:]
 		}
 		if after, zsh := strings.CutPrefix(strings.TrimSpace(line), "zsh: command not found: "); zsh {
 			return after
