@@ -50,6 +50,7 @@ type attemptGroup struct {
 	c      scenario.Case
 	first  int // the step that those after it try again
 	broken bool
+	lost   bool // the record before was not JSON, and may have been a row of the next case
 }
 
 // nextVariation is the variation of a further attempt on a model: a fallback if the
@@ -67,8 +68,10 @@ func (s *source) attempts(yield func(scenario.Case, error) bool) {
 	group := attemptGroup{source: s}
 	for {
 		rec, more, err := s.next()
+		if err != nil && group.lose(yield, err) {
+			continue
+		}
 		if err != nil {
-			yield(scenario.Case{}, group.abandon(err))
 			return
 		}
 		var row attemptRow
@@ -88,6 +91,7 @@ func (s *source) attempts(yield func(scenario.Case, error) bool) {
 		if wrong != nil && !group.fail(yield, rec, wrong) {
 			return
 		}
+		group.lost = false
 	}
 }
 
@@ -101,7 +105,7 @@ func (row *attemptRow) read(rec record) *scenario.Error {
 }
 
 func (g *attemptGroup) begin(name string, rec record) {
-	*g = attemptGroup{source: g.source, name: name, rec: rec, c: scenario.Case{
+	*g = attemptGroup{source: g.source, lost: g.lost, name: name, rec: rec, c: scenario.Case{
 		ID: scenario.LocalID(name), Agent: principal(Attempts, "harness"),
 		Workflow: workflowID(Attempts, stem(g.source.file), name), Source: string(Attempts), Outcome: scenario.NotObserved,
 	}}
@@ -138,9 +142,22 @@ func (g *attemptGroup) abandon(err error) error {
 	return err
 }
 
+// lose yields an error of the file. It reports whether rows come after the error. A row that was
+// lost may belong to the case before it, or to the one after it.
+func (g *attemptGroup) lose(yield func(scenario.Case, error) bool, err error) bool {
+	if g.source.lost || !g.source.broke {
+		err = g.abandon(err)
+		g.broken, g.lost = true, true
+	}
+	return yield(scenario.Case{}, err) && g.source.broke
+}
+
 // add appends the step of a row.
 func (g *attemptGroup) add(row attemptRow, rec record) *scenario.Error {
 	next := len(g.c.Steps)
+	if next == 0 && g.lost && row.Seq == nil {
+		return scenario.Malformed("", "comes after a row that is not JSON and may be of the same case", "number the rows of a case with seq, from 0")
+	}
 	if next == scenario.StepsMax {
 		return tooManySteps()
 	}

@@ -51,7 +51,7 @@ func TestBadInput(t *testing.T) {
 		{"broken array", OpenAIChat, "[" + chatOf("") + "\n}", "malformed 2 2 : is not JSON", 1},
 		{"after the array", OpenAIChat, "[" + chatOf("") + "]\n[]", "malformed 0 2 : has text after the end of its array", 1},
 		{"broken after the array", OpenAIChat, "[" + chatOf("") + "]\nx", "malformed 2 2 : is not JSON", 1},
-		{"broken line", OpenAIChat, chatOf("") + "\n" + chatOf(`{`) + "\n" + chatOf(""), "malformed 2 2 /messages/0: is not JSON", 1},
+		{"broken line", OpenAIChat, chatOf("") + "\n" + chatOf(`{`) + "\n" + chatOf(""), "malformed 2 2 /messages/0: is not JSON", 2},
 		{"repeated member", Galaxy, `{"steps": {}, "steps": {}}`, "malformed 1 1 /steps: is not JSON", 0},
 		{"invalid UTF-8", Attempts, "{\"case\": \"\xff\"}", "malformed 1 1 /case: is not JSON: invalid UTF-8", 0},
 		{"lone surrogate", Attempts, `{"case": "\ud800"}`, "malformed 1 1 /case: is not JSON", 0},

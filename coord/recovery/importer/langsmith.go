@@ -20,7 +20,7 @@ import (
 
 // takeRuns sorts the runs of a record into traces.
 func (o *otlpReader) takeRuns(rec record, refuse func(*scenario.Error) bool) bool {
-	o.source.counts.unit, o.idle = "runs", rowsIdleMax
+	o.idle = rowsIdleMax
 	runs, wrong := foreign.Spans(rec.value, spansMax)
 	if wrong != nil {
 		o.source.counts.Records++

@@ -63,14 +63,19 @@ type trace struct {
 // traces yields the cases of a file of traces.
 func (s *source) traces(format Format, yield func(scenario.Case, error) bool) {
 	s.counts.unit = "spans"
+	if format == LangSmith {
+		s.counts.unit = "runs"
+	}
 	o := &otlpReader{source: s, format: format, idle: tracesIdleMax, open: map[pcommon.TraceID]*list.Element{}, order: list.New()}
 	for {
 		rec, more, err := s.next()
 		if err == nil && !more && !o.found {
 			err = o.source.nothing()
 		}
-		if err != nil { // no trace that is open is known to be whole
-			yield(scenario.Case{}, o.abandon(err))
+		if err != nil && o.lose(yield, err) {
+			continue
+		}
+		if err != nil {
 			return
 		}
 		if more && !o.take(rec, yield) {
@@ -90,12 +95,30 @@ func (s *source) traces(format Format, yield func(scenario.Case, error) bool) {
 	}
 }
 
-// abandon adds to an error of the file how many traces end with it.
+// abandon drops the traces that are not whole, and adds their number to the error of the file.
 func (o *otlpReader) abandon(err error) error {
-	if wrong, ok := errors.AsType[*scenario.Error](err); ok && o.order.Len() > 0 {
-		wrong.Detail += fmt.Sprintf("; the traces that were not whole before are not imported: %d", o.order.Len())
+	open := 0
+	for e := o.order.Front(); e != nil; e = e.Next() {
+		t := e.Value.(*trace)
+		if !t.broken {
+			open++
+		}
+		o.drop(t)
+	}
+	if wrong, ok := errors.AsType[*scenario.Error](err); ok && open > 0 {
+		wrong.Detail += fmt.Sprintf("; the traces that were not whole before are not imported: %d", open)
 	}
 	return err
+}
+
+// lose yields an error of the file. It reports whether records come after the error. After an
+// object that is not JSON, no trace that is open is known to be whole.
+func (o *otlpReader) lose(yield func(scenario.Case, error) bool, err error) bool {
+	o.found = true
+	if o.source.lost || !o.source.broke {
+		err = o.abandon(err)
+	}
+	return yield(scenario.Case{}, err) && o.source.broke
 }
 
 // take sorts the spans of a batch into traces.
@@ -114,9 +137,11 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 	}
 	batch, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(rec.value)
 	if err != nil {
+		o.source.counts.Records++
 		return refuse(scenario.Malformed("", "is not OTLP/JSON: "+scenario.Cut(err.Error(), scenario.ToolMax), "export traces with the file exporter of a collector"))
 	}
 	if batch.ResourceSpans().Len() == 0 {
+		o.source.counts.Records++
 		return refuse(scenario.Malformed("/resourceSpans", "is missing or empty", "pass traces: logs and metrics contain no runs"))
 	}
 	for i, resource := range batch.ResourceSpans().All() {
@@ -193,14 +218,19 @@ func (o *otlpReader) add(rec record, s ptrace.Span, service string, source *fore
 		wrong = &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is over the limit of %d spans in a trace", spansMax), Remedy: "split the run into traces"}
 	}
 	if wrong != nil {
-		o.held -= t.held
-		t.broken, t.spans, t.held = true, nil, 0
+		o.drop(t)
 		wrong.Detail += fmt.Sprintf("; trace %s is not imported", id)
 		return wrong
 	}
 	o.hold(t, &one)
 	t.spans = append(t.spans, one)
 	return nil
+}
+
+// drop skips a trace, and the spans that are still to come.
+func (o *otlpReader) drop(t *trace) {
+	o.held -= t.held
+	t.broken, t.spans, t.held = true, nil, 0
 }
 
 // hold keeps the input of a span of a trace if inputs are wanted and have room.

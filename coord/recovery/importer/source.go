@@ -24,8 +24,14 @@ type source struct {
 	// number counts the records read, line the newlines before the
 	// decoder's offset.
 	number, line int
-	// begun is set after the first byte, array inside the only array of the file.
-	begun, array bool
+	// offset is where in the file the decoder began.
+	offset int64
+	// begun is set after the first byte, array inside the only array of the file, spread after a
+	// record of several lines, lined after a record of one.
+	begun, array, spread, lined bool
+	// broke is set after a record that is not JSON if next can go on, lost if that record began as
+	// an object.
+	broke, lost bool
 	// seen maps the hash of a case id to the record that brought it, so that
 	// a repeated id is found at a small cost per case.
 	seen map[[16]byte]int
@@ -39,42 +45,20 @@ type record struct {
 	value        jsontext.Value // valid until the next record is read
 }
 
-// errTooLarge is the error of a guard, returned through the decoder.
-var errTooLarge = errors.New("record over the limit")
-
-// guard refuses to read more than CaseBytesMax beyond base, the end of the
-// last record, so that one endless record cannot fill the memory. It keeps
-// the error of the reader, if it is not io.EOF: the decoder reports it as one
-// of the syntax.
-type guard struct {
-	r          io.Reader
-	base, read int64
-	err        error
-}
-
-// Read implements [io.Reader].
-func (g *guard) Read(p []byte) (int, error) {
-	left := g.base + scenario.CaseBytesMax + 1 - g.read
-	if left <= 0 {
-		return 0, errTooLarge
-	}
-	n, err := g.r.Read(p[:min(int64(len(p)), left)])
-	g.read += int64(n)
-	if err != nil && err != io.EOF { // an error that only wraps it is not the end
-		g.err = err
-	}
-	return n, err
-}
-
 func newSource(file string, r io.Reader) *source {
 	in := &guard{r: r}
 	return &source{file: file, in: in, dec: jsontext.NewDecoder(in), seen: map[[16]byte]int{}, counts: new(Counts)}
 }
 
-// next gives the next record, if there is one. An error is final, because the bytes after a mistake
-// may not be a record.
+// next gives the next record, if there is one. An error is final, unless broke is set: then next
+// goes on after the record.
 func (s *source) next() (rec record, more bool, err error) {
-	s.in.base = s.dec.InputOffset()
+	if s.broke {
+		if err := s.resume(); err != nil {
+			return record{}, false, err
+		}
+	}
+	s.in.base = s.offset + s.dec.InputOffset()
 	kind := s.dec.PeekKind()
 	line := s.line + scenario.NewlinesBefore(s.dec.UnreadBuffer())
 	if !s.begun && kind == '[' {
@@ -103,7 +87,8 @@ func (s *source) next() (rec record, more bool, err error) {
 	if s.counts.unit == "" {
 		s.counts.Records++
 	}
-	s.line = line + bytes.Count(value, []byte("\n"))
+	lines := bytes.Count(value, []byte("\n"))
+	s.line, s.spread, s.lined = line+lines, s.spread || lines > 0, s.lined || lines == 0
 	return record{number: s.number, line: line + 1, value: value}, true, nil
 }
 
@@ -112,7 +97,7 @@ func (s *source) close() error {
 	if _, err := s.dec.ReadToken(); err != nil {
 		return s.broken(err)
 	}
-	s.in.base = s.dec.InputOffset()
+	s.in.base = s.offset + s.dec.InputOffset()
 	s.dec.PeekKind() // only to have the space before the next value in the buffer
 	line := s.line + scenario.NewlinesBefore(s.dec.UnreadBuffer())
 	_, err := s.dec.ReadToken()
@@ -138,23 +123,28 @@ func (s *source) end() error {
 	return e
 }
 
-// broken adds the place to an error of the decoder.
+// broken adds the place to an error of the decoder, and counts the record.
 func (s *source) broken(err error) error {
 	if s.in.err != nil {
 		return fmt.Errorf("importer: read %s: %w", s.file, s.in.err)
 	}
-	e := &scenario.Error{File: s.file, Record: s.number + 1, Line: s.line + 1}
+	s.number++
+	s.counts.Records++
+	e := &scenario.Error{File: s.file, Record: s.number, Line: s.line + 1}
 	rest := s.dec.UnreadBuffer()
-	if wrong := scenario.ByteOrderMark(rest); wrong != nil && s.number == 0 {
+	begin := e.Line + scenario.NewlinesBefore(rest)
+	if wrong := scenario.ByteOrderMark(rest); wrong != nil && s.number == 1 {
 		wrong.File, wrong.Line = s.file, 1
 		return wrong
 	}
 	if errors.Is(err, errTooLarge) {
-		e.Line += scenario.NewlinesBefore(rest)
+		e.Line = begin
 		e.Problem, e.Detail = entry.TooLarge, fmt.Sprintf("is larger than %d bytes", scenario.CaseBytesMax)
 		e.Remedy = "split the record, or leave out what is not part of the run"
+		s.pass(e, begin, err)
 		return e
 	}
+	cause := err
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		past := min(max(syntax.ByteOffset-s.dec.InputOffset(), 0), int64(len(rest)))
 		e.Line += bytes.Count(rest[:past], []byte("\n"))
@@ -162,6 +152,7 @@ func (s *source) broken(err error) error {
 	}
 	e.Problem, e.Detail = entry.Malformed, "is not JSON: "+err.Error()
 	e.Remedy = "write the file as JSON in UTF-8 with each member named once"
+	s.pass(e, begin, cause)
 	return e
 }
 
@@ -182,8 +173,8 @@ func (s *source) cases(convert func(record) (scenario.Case, *scenario.Error)) it
 	return func(yield func(scenario.Case, error) bool) {
 		for {
 			rec, more, err := s.next()
-			if err != nil {
-				yield(scenario.Case{}, err)
+			if err != nil && yield(scenario.Case{}, err) && s.broke {
+				continue
 			}
 			if !more {
 				return

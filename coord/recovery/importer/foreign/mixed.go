@@ -14,14 +14,23 @@ import (
 // noToolBlocks refuses a content with a call or a result among its blocks.
 func noToolBlocks(content jsontext.Value, field string) *scenario.Error {
 	var blocks []jsontext.Value
-	if content.Kind() != '[' || scenario.DecodeRecord(content, &blocks) != nil {
+	if content.Kind() != '[' {
 		return nil
+	}
+	if wrong := scenario.DecodeRecord(content, &blocks); wrong != nil {
+		return within(field, wrong)
 	}
 	for i, value := range blocks {
 		var block struct {
 			Type jsontext.Value `json:"type"`
 		}
-		if value.Kind() != '{' || scenario.DecodeRecord(value, &block) != nil || block.Type.Kind() != '"' {
+		if value.Kind() != '{' {
+			continue
+		}
+		if wrong := scenario.DecodeRecord(value, &block); wrong != nil {
+			return within(at(field, i), wrong)
+		}
+		if block.Type.Kind() != '"' {
 			continue
 		}
 		if wrong := noToolBlock(scenario.ContentText(block.Type), at(field, i)); wrong != nil {
