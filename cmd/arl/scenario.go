@@ -81,14 +81,19 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 		err = a.importRuns(ctx, files, o, w)
 	}
 	err = errors.Join(err, exit.With(exit.IO, out.Flush()))
-	written, refused := w.Count()
 	if err == nil {
 		failures.TellUndeclared(&a.Terminal, w, o.Tools)
-	}
-	if err == nil && refused > 0 {
-		err = exit.Usagef("records that could not be used: %d; cases written: %d", refused, written)
+		err = unusable(w)
 	}
 	return err
+}
+
+// unusable is the error of an import that passed over records.
+func unusable(w *importer.Writer) error {
+	if written, refused := w.Count(); refused > 0 {
+		return exit.Usagef("records that could not be used: %d; cases written: %d", refused, written)
+	}
+	return nil
 }
 
 // importRuns imports the recorded runs in files.
@@ -112,12 +117,10 @@ func (a *app) importRuns(ctx context.Context, files []string, o *scenarioOptions
 		counts := &importer.Counts{NoInputs: !w.Inputs}
 		w.Counts = counts
 		err := a.WithInput(file, func(in io.Reader) error {
+			defer func() { a.Tell("%s: %s", file, counts) }()
 			counted := &importer.CountedReader{Reader: in, Count: &read}
 			return w.All(ctx, file, importer.ImportCounted(importer.Format(o.format), file, counted, counts), func() { tell(uint64(read), uint64(max(total, read))) })
 		})
-		if err == nil || counts.Records > 0 {
-			a.Tell("%s: %s", file, counts)
-		}
 		if err != nil {
 			return err
 		}
@@ -133,14 +136,17 @@ func (a *app) scenarioToolsCommand() *cobra.Command {
 		Short: "Write the beginning of a tools file for recorded runs",
 		Long: "Write the beginning of a tools file for recorded runs: every tool that they call, with the effect that its name\n" +
 			"shows, otherwise undeclared, and how often it was called and failed. Correct the effects, and pass the file as\n" +
-			"--tools to arl scenario import.",
+			"--tools to arl scenario import. The exit code is 2 if something could not be used.",
 		Example: "  arl scenario tools --format openinference spans.json > tools.yaml",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			w := &importer.Writer{Out: io.Discard, Refused: func(err error) { fmt.Fprintf(a.Err, "arl: %v\n", err) }}
 			if err := a.importRuns(cmd.Context(), files, &o, w); err != nil {
 				return err
 			}
-			return a.PrintText(importer.Starter(w.Used()))
+			if used := w.Used(); len(used) > 0 {
+				return errors.Join(a.PrintText(importer.Starter(used)), unusable(w))
+			}
+			return unusable(w)
 		},
 	}
 	cmd.Flags().StringVar(&o.format, "format", "", "format of the files, as of arl scenario import (required)")
