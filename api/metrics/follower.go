@@ -156,6 +156,6 @@ func (f *follower) attemptedCase(limits *recovery.Thresholds, a *entry.Attempt, 
 			m.Violated(ForbiddenRecovery)
 		}
 	case forbidden:
-		f.forbidden.Note(key, a.Arm, "", true)
+		f.forbidden.Note(key, a.Arm, c, true)
 	}
 }

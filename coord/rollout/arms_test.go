@@ -52,9 +52,9 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestCostOfCase: one attempt without a price makes the cost of its case unknown. A wait and a
-// probe have none, and what was not made cost nothing.
-func TestCostOfCase(t *testing.T) {
+// TestUnpriced: one attempt without a price makes the cost of its case unknown, also if an earlier
+// entry has the attempt. A wait and a probe need none, and what was not made cost nothing.
+func TestUnpriced(t *testing.T) {
 	rung := func(strategy recovery.Strategy, result recovery.Result, cost *int64) entry.Rung {
 		return entry.Rung{Strategy: string(strategy), Result: string(result), CostMicroUSD: cost}
 	}
@@ -62,23 +62,30 @@ func TestCostOfCase(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		last entry.Rung
-		want int64
+		want int64 // cases whose cost is known
 	}{
-		{"priced", rung(recovery.FallbackModel, recovery.ResultOK, new(int64(2))), 7},
-		{"free", rung(recovery.FallbackModel, recovery.ResultOK, new(int64(0))), 7},
-		{"unpriced", rung(recovery.FallbackModel, recovery.ResultOK, nil), -1},
-		{"unpriced and failed", rung(recovery.FallbackModel, recovery.ResultFailed, nil), -1},
-		{"unpriced and not verified", rung(recovery.FallbackModel, recovery.ResultUnverified, nil), -1},
-		{"a wait", rung(recovery.Wait, recovery.ResultOK, nil), 7},
-		{"a probe", rung(recovery.Reconcile, recovery.ResultOK, nil), 7},
-		{"not made", rung(recovery.Escalate, recovery.ResultDecided, nil), 7},
-		{"not observed", rung(recovery.FallbackModel, recovery.ResultNotObserved, nil), 7},
+		{"priced", rung(recovery.FallbackModel, recovery.ResultOK, new(int64(2))), 1},
+		{"free", rung(recovery.FallbackModel, recovery.ResultOK, new(int64(0))), 1},
+		{"unpriced", rung(recovery.FallbackModel, recovery.ResultOK, nil), 0},
+		{"unpriced and failed", rung(recovery.FallbackModel, recovery.ResultFailed, nil), 0},
+		{"unpriced and not verified", rung(recovery.FallbackModel, recovery.ResultUnverified, nil), 0},
+		{"a wait", rung(recovery.Wait, recovery.ResultOK, nil), 1},
+		{"a probe", rung(recovery.Reconcile, recovery.ResultOK, nil), 1},
+		{"not made", rung(recovery.Escalate, recovery.ResultDecided, nil), 1},
+		{"not observed", rung(recovery.FallbackModel, recovery.ResultNotObserved, nil), 1},
 	} {
-		if got := costOf(&entry.AttemptCase{CostMicroUSD: new(int64(7)), Rungs: []entry.Rung{paid, test.last}}); got != test.want {
-			t.Errorf("%s: %d, want %d", test.name, got, test.want)
+		for _, earlier := range []bool{false, true} {
+			first, last := &entry.AttemptCase{Rungs: []entry.Rung{paid}}, &entry.AttemptCase{Status: entry.StatusRecovered, CostMicroUSD: new(int64(7)), Rungs: []entry.Rung{test.last}}
+			if earlier {
+				first.Rungs, last.Rungs = last.Rungs, first.Rungs
+			}
+			var open Open
+			open.Note(1, entry.ArmCanary, first, false)
+			r := Rollout{Terms: entry.RolloutTerms{Gates: entry.RolloutGates(), CasesMin: 30}}
+			r.Evidence = newEvidence(&r.Terms)
+			if r.take(last, open.end(1), true); r.Evidence.Canary.Costed != test.want {
+				t.Errorf("%s, earlier %t: %d cases with a cost", test.name, earlier, r.Evidence.Canary.Costed)
+			}
 		}
-	}
-	if got := costOf(&entry.AttemptCase{Rungs: []entry.Rung{paid}}); got != -1 {
-		t.Errorf("without a sum: %d", got)
 	}
 }

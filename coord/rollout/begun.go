@@ -30,6 +30,8 @@ type begun struct {
 	never bool      // a failure that the rules leave to people
 	arm   entry.Arm // that decided first; empty: none
 	mixed bool      // another arm decided, too
+	// unpriced says that nobody knows what an attempt cost.
+	unpriced bool
 }
 
 // by reports whether no arm but this one decided about the case.
@@ -50,19 +52,22 @@ func classOf(c *entry.AttemptCase) string {
 	return c.Rungs[0].Class
 }
 
-// Note takes up an entry of a case that goes on: which arm decided, the class of its first failure,
-// and whether it names a failure that the rules leave to people.
-func (o *Open) Note(key uint64, arm entry.Arm, class string, never bool) {
+// Note takes up an entry of a case that goes on: which arm decided, and whether the entry names a
+// failure that the rules leave to people. The case has the class of its first failure, and no known
+// cost if one of its attempts has none.
+func (o *Open) Note(key uint64, arm entry.Arm, c *entry.AttemptCase, never bool) {
+	class, unpriced := classOf(c), unpriced(c)
 	if i := o.find(key); i >= 0 {
 		at := &o.cases[i]
 		at.class, at.never, at.mixed = cmp.Or(at.class, class), at.never || never, at.mixed || at.arm != arm
+		at.unpriced = at.unpriced || unpriced
 		return
 	}
 	if len(o.cases) == begunMax {
 		o.forgotten.add(o.cases[0].key)
 		o.cases = slices.Delete(o.cases, 0, 1)
 	}
-	o.cases = append(o.cases, begun{key: key, class: class, never: never, arm: arm})
+	o.cases = append(o.cases, begun{key: key, class: class, never: never, arm: arm, unpriced: unpriced})
 }
 
 // End forgets a case that ends. never says that an earlier entry named a failure that the rules
@@ -94,6 +99,7 @@ func (o *Open) snapshot(c *codec.Codec) {
 		c.Flag(&b.never)
 		word(c, &b.arm, "", entry.ArmControl, entry.ArmCanary)
 		c.Flag(&b.mixed)
+		c.Flag(&b.unpriced)
 	})
 	o.forgotten.snapshot(c)
 }

@@ -84,7 +84,7 @@ func (f *Fold) Observe(a *entry.Attempt) {
 			continue // an entry of the baseline says what failed
 		}
 		if key := KeyOf(now.Terms.Salt, a, c.Case); !now.seen.has(key) {
-			now.open.Note(key, a.Arm, classOf(c), now.leftToPeople(c))
+			now.open.Note(key, a.Arm, c, now.leftToPeople(c))
 		}
 	}
 	if now.Stage != entry.StageCanary {
@@ -139,7 +139,10 @@ func (f *Fold) AdmitAttempt(a *entry.Attempt) error {
 // take takes up how a case ended, with what earlier entries say about the case.
 func (r *Rollout) take(c *entry.AttemptCase, before begun, canary bool) {
 	e := &r.Evidence
-	one := result{recovered: c.Status == entry.StatusRecovered, escalated: c.Status == entry.StatusEscalated, cost: costOf(c), elapsed: known(c.ElapsedMS)}
+	one := result{recovered: c.Status == entry.StatusRecovered, escalated: c.Status == entry.StatusEscalated, cost: known(c.CostMicroUSD), elapsed: known(c.ElapsedMS)}
+	if before.unpriced || unpriced(c) { // the rest would make a dear arm look cheap
+		one.cost = -1
+	}
 	arm := &e.Control
 	if canary {
 		arm = &e.Canary
@@ -219,17 +222,13 @@ func known(n *int64) int64 {
 	return *n
 }
 
-// costOf returns what a case cost. It is unknown if nobody knows what one of the attempts cost: the
-// rest would make a dear arm look cheap.
-func costOf(c *entry.AttemptCase) int64 {
-	for i := range c.Rungs {
-		r := &c.Rungs[i]
+// unpriced reports whether nobody knows what an attempt of a case cost. Waits and probes need no
+// price.
+func unpriced(c *entry.AttemptCase) bool {
+	return slices.ContainsFunc(c.Rungs, func(r entry.Rung) bool {
 		made := r.Result == string(recovery.ResultOK) || r.Result == string(recovery.ResultFailed) || r.Result == string(recovery.ResultUnverified)
-		if made && r.CostMicroUSD == nil && r.Strategy != string(recovery.Wait) && r.Strategy != string(recovery.Reconcile) {
-			return -1
-		}
-	}
-	return known(c.CostMicroUSD)
+		return made && r.CostMicroUSD == nil && r.Strategy != string(recovery.Wait) && r.Strategy != string(recovery.Reconcile)
+	})
 }
 
 // leftToPeople reports whether the rules leave a failure of a case to people: its class, or class
