@@ -20,6 +20,9 @@ func AttemptOf(run string, policy entry.Digest, of *Recovery, line []byte) (*ent
 	if t.LatencyUnknown == 0 {
 		a.ElapsedMS = nonzero(t.LatencyMS)
 	}
+	if t.CostUnknown == 0 && t.Attempts > 0 { // 0 is known, too
+		a.CostMicroUSD = &t.CostMicroUSD
+	}
 	if of.Case.ID == "" { // nobody knows more than the trace
 		return a, nil
 	}

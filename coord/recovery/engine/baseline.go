@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/big"
@@ -21,12 +22,10 @@ type Baseline struct {
 	Classes        []BaselineClass `json:"classes"`
 	// Slices are the slices with a case that failed, by their tags.
 	Slices []BaselineClass `json:"slices,omitzero"`
-	// CostPerCaseMicroUSD and LatencyP95MS are those of all failing cases. They are nil if the run
-	// knew none.
+	// These are of all failing cases; nil: the run knew none. See [Spent].
 	CostPerCaseMicroUSD *int64 `json:"cost_per_case_micro_usd,omitzero"`
 	LatencyP95MS        *int64 `json:"latency_p95_ms,omitzero"`
-	// Unpriced are the strategies with attempts that nobody knows the cost of.
-	Unpriced []Strategy `json:"unpriced,omitzero"`
+	Unpriced            int64  `json:"attempts_unpriced,omitzero"`
 	// Missing are the strategies that were missing in that run, so that ladders decided.
 	Missing []string `json:"missing_strategies,omitzero"`
 }
@@ -38,6 +37,7 @@ type BaselineClass struct {
 	AutoRecovered int64  `json:"auto_recovered"`
 	// CostPerCaseMicroUSD is the mean cost of the cases. It is nil if it is unknown.
 	CostPerCaseMicroUSD *int64 `json:"cost_per_case_micro_usd,omitzero"`
+	Unpriced            int64  `json:"attempts_unpriced,omitzero"`
 }
 
 // ErrOtherCases means that a baseline is of other cases than the run that is compared with it. Such
@@ -54,11 +54,10 @@ func (base *Baseline) of(scenario entry.Digest) error {
 
 // NewBaseline takes the values from a report that other reports are compared with.
 func NewBaseline(r *Report, digest entry.Digest) *Baseline {
-	b := &Baseline{Digest: digest, PolicyDigest: r.PolicyDigest, ScenarioDigest: r.ScenarioDigest, Classes: byClass(r.Classes), Slices: bySlice(r.Slices), CostPerCaseMicroUSD: r.Spent.CostPerCaseMicroUSD, LatencyP95MS: r.Spent.LatencyP95MS}
+	b := &Baseline{Digest: digest, PolicyDigest: r.PolicyDigest, ScenarioDigest: r.ScenarioDigest, Classes: byClass(r.Classes), Slices: bySlice(r.Slices), CostPerCaseMicroUSD: r.Spent.CostPerCaseMicroUSD, LatencyP95MS: r.Spent.LatencyP95MS, Unpriced: r.Spent.Unpriced}
 	if slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Gate == gateStrategies && g.Verdict == Unknown }) {
 		b.Missing = r.MissingStrategies
 	}
-	b.Unpriced = slices.DeleteFunc(slices.Clone(r.Strategies), func(s Strategy) bool { return s.WithoutCost == 0 })
 	return b
 }
 
@@ -74,6 +73,7 @@ func byClass(rows []Class) []BaselineClass {
 		last := len(all) - 1
 		all[last].Failing += row.Failing
 		all[last].AutoRecovered += row.AutoRecovered
+		all[last].Unpriced += row.Unpriced
 		if cost := row.CostPerCaseMicroUSD; cost == nil {
 			costs[last] = nil
 		} else if costs[last] != nil {
@@ -93,7 +93,7 @@ func bySlice(rows []Slice) []BaselineClass {
 	var all []BaselineClass
 	for i := range rows {
 		if s := &rows[i]; s.Failing > 0 {
-			all = append(all, BaselineClass{s.Tag, s.Failing, s.AutoRecovered, s.CostPerCaseMicroUSD})
+			all = append(all, BaselineClass{s.Tag, s.Failing, s.AutoRecovered, s.CostPerCaseMicroUSD, s.Unpriced})
 		}
 	}
 	return all
@@ -201,41 +201,37 @@ func (t *Tally) missingGate(r *Report, base *Baseline) Gate {
 
 // costGate fails if a case costs more than in the baseline by more than is tolerated. A class or
 // slice fails the gate only if it does not recover more often: a recovery may cost more than none.
-// The value is the greatest rise. It is unknown if nobody knows what a strategy costs of which the
-// baseline made fewer such attempts: what is known makes the candidate look cheaper than it is.
+// The value is the greatest rise. It is unknown if nobody knows the cost of more attempts than in
+// the baseline: what is known makes the candidate look cheaper than it is.
 func (t *Tally) costGate(r *Report, base *Baseline) Gate {
 	g := Gate{Gate: gateBaselineCost, Param: "thresholds.cost_tolerance_ppm", Limit: t.thresholds.CostTolerance(), Verdict: NotAsked}
 	if base == nil {
 		return g
 	}
-	all := g.rise("all cases", base.CostPerCaseMicroUSD, r.Spent.CostPerCaseMicroUSD)
+	over := g.rise("all cases", base.CostPerCaseMicroUSD, r.Spent.CostPerCaseMicroUSD)
+	unpriced := g.unpriced("all cases", base.Unpriced, r.Spent.Unpriced, r.Failing)
 	for _, p := range base.pairs(r) {
-		if p.now == nil || p.was.CostPerCaseMicroUSD == nil || p.now.CostPerCaseMicroUSD == nil {
+		if p.now == nil || p.was.CostPerCaseMicroUSD == nil {
 			continue
 		}
+		unpriced = cmp.Or(unpriced, g.unpriced(p.name, p.was.Unpriced, p.now.Unpriced, p.now.Failing))
 		was := new(big.Int).Mul(big.NewInt(p.was.AutoRecovered), big.NewInt(p.now.Failing))
 		if now := new(big.Int).Mul(big.NewInt(p.now.AutoRecovered), big.NewInt(p.was.Failing)); now.Cmp(was) <= 0 {
-			all = append(all, g.rise(p.name, p.was.CostPerCaseMicroUSD, p.now.CostPerCaseMicroUSD)...)
+			over = append(over, g.rise(p.name, p.was.CostPerCaseMicroUSD, p.now.CostPerCaseMicroUSD)...)
 		}
 	}
-	if g = g.risen(all); g.Verdict == Pass {
-		for i := range r.Strategies {
-			if s := &r.Strategies[i]; s.WithoutCost > 0 && s.WithoutCost == s.Times-s.Decided-s.NotObserved && s.WithoutCost > base.unpriced(s) {
-				g.Verdict, g.Detail = Unknown, "nobody knows what "+strings.TrimSpace(s.Strategy+" "+s.Variant)+" costs: give its attempts a cost, 0 if they cost nothing"
-			}
-		}
+	if g = g.risen(over); g.Verdict == Pass && unpriced != "" {
+		g.Verdict, g.Detail = Unknown, unpriced
 	}
 	return g
 }
 
-// unpriced counts the attempts of a strategy in the baseline that nobody knows the cost of.
-func (base *Baseline) unpriced(s *Strategy) (n int64) {
-	for _, was := range base.Unpriced {
-		if was.Strategy == s.Strategy && was.Variant == s.Variant {
-			n = was.WithoutCost
-		}
+// unpriced says what is not known of a class or slice, if that is more than its cases may lack.
+func (g *Gate) unpriced(name string, was, now, failing int64) string {
+	if over := now - was; over <= 0 || new(big.Int).Mul(big.NewInt(over), big.NewInt(million)).Cmp(new(big.Int).Mul(big.NewInt(g.Limit), big.NewInt(failing))) <= 0 {
+		return ""
 	}
-	return n
+	return fmt.Sprintf("%s: nobody knows what %d attempts cost, and the baseline has %d such: give them a cost, 0 if they cost nothing", name, now, was)
 }
 
 // latencyGate fails if the 95th percentile is longer than in the baseline by more than is

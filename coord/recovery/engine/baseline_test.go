@@ -175,8 +175,8 @@ func TestCostAgainstBaseline(t *testing.T) {
 	wants(t, &r, gateBaselineCost, finding{Unknown, "known in the baseline, and not observed", Inconclusive})
 }
 
-// A strategy without a price makes no candidate cheaper: what it costs is unknown, unless the
-// baseline made as many such attempts. A strategy whose price is known at times is known.
+// Attempts without a price make no candidate cheaper: what they cost is unknown, unless the
+// baseline has as many, in each class. So many as are tolerated may have none.
 func TestUnpricedAgainstBaseline(t *testing.T) {
 	traces := recoverAll(t, defaultBatch(), fixture(t)).traces
 	all := judged(t, traces, nil)
@@ -195,13 +195,17 @@ func TestUnpricedAgainstBaseline(t *testing.T) {
 	}
 	const every = 1000
 	r := judged(t, unpriced(every), base)
-	wants(t, &r, gateBaselineCost, finding{Unknown, "nobody knows what fallback_model costs: give its attempts a cost", Inconclusive})
-	r = judged(t, unpriced(1), base)
+	wants(t, &r, gateBaselineCost, finding{Unknown, "all cases: nobody knows what 24 attempts cost, and the baseline has 0 such: give them a cost", Inconclusive})
+	r = judged(t, unpriced(1), base, "    tolerance_ppm: 50000", "    tolerance_ppm: 50000\n    cost_tolerance_ppm: 200000")
 	wants(t, &r, gateBaselineCost, finding{Pass, "", Promote})
 	without := judged(t, unpriced(every), nil)
 	base = NewBaseline(&without, entry.DigestOf("baseline"))
 	r = judged(t, unpriced(every), base)
 	wants(t, &r, gateBaselineCost, finding{Pass, "", Promote})
+	most := slices.IndexFunc(base.Classes, func(c BaselineClass) bool { return c.Unpriced > 0 })
+	base.Classes[most].Unpriced = 0 // and other classes more
+	r = judged(t, unpriced(every), base)
+	wants(t, &r, gateBaselineCost, finding{Unknown, base.Classes[most].Class + ": nobody knows what", Inconclusive})
 }
 
 // The 95th percentile counts against the baseline if the policy says by how much it may rise.

@@ -50,6 +50,19 @@ func TestFactsDecideAlike(t *testing.T) {
 	}
 }
 
+// TestFreeCase: what attempts that cost nothing cost is known.
+func TestFreeCase(t *testing.T) {
+	of := Recovery{Trace: Trace{Case: "c", Attempts: 1}}
+	a, err := AttemptOf("", "", &of, nil)
+	if err != nil || a.CostMicroUSD == nil || *a.CostMicroUSD != 0 {
+		t.Fatalf("%v, %v", a.CostMicroUSD, err)
+	}
+	of.Trace.CostUnknown = 1
+	if a, err = AttemptOf("", "", &of, nil); err != nil || a.CostMicroUSD != nil {
+		t.Errorf("%d, %v", *a.CostMicroUSD, err)
+	}
+}
+
 // TestUnknownTime: the entry of a case has no time if nobody knows how long an attempt took.
 func TestUnknownTime(t *testing.T) {
 	of := Recovery{Trace: Trace{Case: "c", LatencyMS: 9}}

@@ -115,6 +115,7 @@ type Observed struct {
 type Spent struct {
 	CostMicroUSD        *int64 `json:"cost_micro_usd,omitzero"`
 	CostPerCaseMicroUSD *int64 `json:"cost_per_case_micro_usd,omitzero"` // rounded up, of the cases with a known cost
+	Unpriced            int64  `json:"attempts_unpriced,omitzero"`       // of recovery, made, and nobody knows what they cost
 	Tokens              int64  `json:"tokens"`
 	LatencyP50MS        *int64 `json:"latency_p50_ms,omitzero"`
 	LatencyP95MS        *int64 `json:"latency_p95_ms,omitzero"`
@@ -145,7 +146,6 @@ type Strategy struct {
 	OK           int64        `json:"ok"`
 	Decided      int64        `json:"decided"` // decided, and not yet carried out
 	NotObserved  int64        `json:"not_observed"`
-	WithoutCost  int64        `json:"without_cost,omitzero"` // made, and nobody knows what it cost
 }
 
 // Reason counts why cases escalated.
@@ -229,7 +229,7 @@ func (k strategyKey) compare(other strategyKey) int {
 }
 
 func (g *group) spent() Spent {
-	s := Spent{Tokens: g.tokens, LatencyP50MS: g.latency.quantile(million / 2), LatencyP95MS: g.latency.quantile(million / 100 * 95)}
+	s := Spent{Tokens: g.tokens, Unpriced: g.unpriced, LatencyP50MS: g.latency.quantile(million / 2), LatencyP95MS: g.latency.quantile(million / 100 * 95)}
 	if g.costed > 0 {
 		cost, perCase := g.cost, (g.cost+g.costed-1)/g.costed
 		s.CostMicroUSD, s.CostPerCaseMicroUSD = &cost, &perCase

@@ -43,6 +43,7 @@ type strategyKey struct{ strategy, variant string }
 type group struct {
 	Cases
 	cost, tokens  int64
+	unpriced      int64 // attempts of recovery without a known cost
 	latency       latencies
 	costed, timed int64 // failing cases with something known of cost, of time
 }
@@ -140,9 +141,6 @@ func (t *Tally) rung(trace *Trace, i int) {
 	if r.Simulated {
 		t.observed.AttemptsSimulated++
 	}
-	if made := recovery.Result(r.Result); r.CostMicroUSD == nil && made != recovery.ResultDecided && made != recovery.ResultNotObserved && r.Strategy != string(recovery.Wait) {
-		s.WithoutCost++
-	}
 }
 
 func (t *Tally) observe(trace *Trace) {
@@ -200,6 +198,11 @@ func (g *group) add(trace *Trace, unsafe bool) {
 	}
 	g.cost += trace.CostMicroUSD
 	g.tokens += trace.Tokens
+	for i := range trace.Rungs {
+		if r := &trace.Rungs[i]; r.CostMicroUSD == nil && recovery.Strategy(r.Strategy).Attempts() && r.Result != string(recovery.ResultNotObserved) {
+			g.unpriced++
+		}
+	}
 	made := trace.Attempts + trace.Steps.OK + trace.Steps.Failed
 	if trace.CostUnknown < made {
 		g.costed++

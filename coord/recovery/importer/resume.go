@@ -79,7 +79,7 @@ func (s *source) skip() error {
 				s.line++
 			}
 		}
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
