@@ -140,7 +140,7 @@ func (s *source) broken(err error) error {
 	if errors.Is(err, errTooLarge) {
 		e.Line = begin
 		e.Problem, e.Detail = entry.TooLarge, fmt.Sprintf("is larger than %d bytes", scenario.CaseBytesMax)
-		e.Remedy = "split the record, or leave out what is not part of the run"
+		e.Remedy = "split the record, such as an object with all spans into one a batch, or leave out what is not part of the run"
 		s.pass(e, begin, err)
 		return e
 	}
