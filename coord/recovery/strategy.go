@@ -47,6 +47,11 @@ func (s Strategy) Attempts() bool {
 	return false
 }
 
+// Unpriced reports whether an attempt was made that nobody knows the cost of.
+func Unpriced(s Strategy, r Result, costMicroUSD *int64) bool {
+	return costMicroUSD == nil && s.Attempts() && r != ResultDecided && r != ResultNotObserved
+}
+
 // Stays reports whether the agent that failed executes the step again.
 func (s Strategy) Stays() bool {
 	return s.Attempts() && s != FailReassign && s != CheckpointResume

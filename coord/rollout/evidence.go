@@ -222,12 +222,10 @@ func known(n *int64) int64 {
 	return *n
 }
 
-// unpriced reports whether nobody knows what an attempt of a case cost. Waits and probes need no
-// price.
+// unpriced reports whether nobody knows what an attempt of a case cost.
 func unpriced(c *entry.AttemptCase) bool {
 	return slices.ContainsFunc(c.Rungs, func(r entry.Rung) bool {
-		made := r.Result == string(recovery.ResultOK) || r.Result == string(recovery.ResultFailed) || r.Result == string(recovery.ResultUnverified)
-		return made && r.CostMicroUSD == nil && r.Strategy != string(recovery.Wait) && r.Strategy != string(recovery.Reconcile)
+		return recovery.Unpriced(recovery.Strategy(r.Strategy), recovery.Result(r.Result), r.CostMicroUSD)
 	})
 }
 

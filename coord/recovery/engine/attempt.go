@@ -20,8 +20,8 @@ func AttemptOf(run string, policy entry.Digest, of *Recovery, line []byte) (*ent
 	if t.LatencyUnknown == 0 {
 		a.ElapsedMS = nonzero(t.LatencyMS)
 	}
-	if t.CostUnknown == 0 && t.Attempts > 0 { // 0 is known, too
-		a.CostMicroUSD = &t.CostMicroUSD
+	if a.CostMicroUSD == nil && t.CostUnknown == 0 && t.Steps.Failed > 0 {
+		a.CostMicroUSD = new(int64) // of attempts that cost nothing, which is known
 	}
 	if of.Case.ID == "" { // nobody knows more than the trace
 		return a, nil

@@ -50,28 +50,33 @@ func TestFactsDecideAlike(t *testing.T) {
 	}
 }
 
-// TestFreeCase: what attempts that cost nothing cost is known.
-func TestFreeCase(t *testing.T) {
-	of := Recovery{Trace: Trace{Case: "c", Attempts: 1}}
-	a, err := AttemptOf("", "", &of, nil)
-	if err != nil || a.CostMicroUSD == nil || *a.CostMicroUSD != 0 {
-		t.Fatalf("%v, %v", a.CostMicroUSD, err)
-	}
-	of.Trace.CostUnknown = 1
-	if a, err = AttemptOf("", "", &of, nil); err != nil || a.CostMicroUSD != nil {
-		t.Errorf("%d, %v", *a.CostMicroUSD, err)
-	}
-}
-
-// TestUnknownTime: the entry of a case has no time if nobody knows how long an attempt took.
-func TestUnknownTime(t *testing.T) {
-	of := Recovery{Trace: Trace{Case: "c", LatencyMS: 9}}
-	a, err := AttemptOf("", "", &of, nil)
-	if err != nil || a.ElapsedMS == nil || *a.ElapsedMS != 9 {
-		t.Fatalf("%v, %v", a.ElapsedMS, err)
-	}
-	of.Trace.LatencyUnknown = 1
-	if a, err = AttemptOf("", "", &of, nil); err != nil || a.ElapsedMS != nil {
-		t.Errorf("%d, %v", *a.ElapsedMS, err)
+// TestUnknownSums: an entry has no time if nobody knows how long an attempt took. It has no cost if
+// nothing of it is known; that attempts cost nothing is known.
+func TestUnknownSums(t *testing.T) {
+	failed := StepCount{Failed: 1}
+	for _, test := range []struct {
+		name          string
+		trace         Trace
+		cost, elapsed int64 // -1: the entry has none
+	}{
+		{"known", Trace{Steps: failed, CostMicroUSD: 7, LatencyMS: 9}, 7, 9},
+		{"free", Trace{Steps: failed, LatencyMS: 9}, 0, 9},
+		{"nothing known", Trace{Steps: failed, CostUnknown: 1, LatencyUnknown: 1}, -1, -1},
+		{"some known", Trace{Steps: failed, CostMicroUSD: 7, LatencyMS: 9, CostUnknown: 1, LatencyUnknown: 1}, 7, -1},
+		{"no attempt", Trace{}, -1, -1},
+	} {
+		a, err := AttemptOf("", "", &Recovery{Trace: test.trace}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := func(n *int64) int64 {
+			if n == nil {
+				return -1
+			}
+			return *n
+		}
+		if sum(a.CostMicroUSD) != test.cost || sum(a.ElapsedMS) != test.elapsed {
+			t.Errorf("%s: cost %d, time %d", test.name, sum(a.CostMicroUSD), sum(a.ElapsedMS))
+		}
 	}
 }

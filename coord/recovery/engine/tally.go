@@ -199,7 +199,7 @@ func (g *group) add(trace *Trace, unsafe bool) {
 	g.cost += trace.CostMicroUSD
 	g.tokens += trace.Tokens
 	for i := range trace.Rungs {
-		if r := &trace.Rungs[i]; r.CostMicroUSD == nil && recovery.Strategy(r.Strategy).Attempts() && r.Result != string(recovery.ResultNotObserved) {
+		if r := &trace.Rungs[i]; recovery.Unpriced(recovery.Strategy(r.Strategy), recovery.Result(r.Result), r.CostMicroUSD) {
 			g.unpriced++
 		}
 	}

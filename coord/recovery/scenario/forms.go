@@ -119,19 +119,19 @@ var exitLine = regexp.MustCompile(`^(?i:exit code:? (-?\d+)|<(?:returncode|exit_
 func exitCodeIn(text string) (code int, ok bool) {
 	text = strings.TrimRight(text, " \t\r\n.])")
 	line := strings.ToLower(text[strings.LastIndexByte(text, '\n')+1:])
-	first, _, _ := strings.Cut(text, "\n")
-	for _, whole := range []string{line, strings.TrimSpace(first)} {
-		if found := exitLine.FindStringSubmatch(whole); found != nil {
-			n, err := strconv.Atoi(found[1] + found[2])
-			return n, err == nil && n >= -255 && n <= 255
-		}
-	}
 	if strings.HasSuffix(line, "segmentation fault (core dumped") {
 		return 128 + 11, true // as a shell says it of SIGSEGV
 	}
 	for _, words := range []string{"exit code: ", "exit code ", "exit status ", "exit status: ", "exited with code ", "returned non-zero exit status ", "exitcode: ", "(exit "} {
 		if at := strings.LastIndex(line, words); at >= 0 {
 			n, err := strconv.Atoi(line[at+len(words):])
+			return n, err == nil && n >= -255 && n <= 255
+		}
+	}
+	first, _, _ := strings.Cut(text, "\n")
+	for _, whole := range []string{line, strings.TrimSpace(first)} {
+		if found := exitLine.FindStringSubmatch(whole); found != nil {
+			n, err := strconv.Atoi(found[1] + found[2])
 			return n, err == nil && n >= -255 && n <= 255
 		}
 	}
@@ -195,9 +195,9 @@ func statusIn(text string) int {
 }
 
 // failsByForm says whether the answer of a tool is a failure by a fixed form alone: a traceback, an
-// exit code other than 0 on its last line, a command that the shell did not find, or the error of a
-// client. The bare name of an exception or a status within a text is none: an answer may be about
-// one.
+// exit code other than 0 on its last line or as its first, a command that the shell did not find,
+// or the error of a client. The bare name of an exception or a status within a text is none: an
+// answer may be about one.
 func failsByForm(text string) bool {
 	code, exited := exitCodeIn(text)
 	return exited && code != 0 || !exited && (hasTraceback(text) || missingCommandIn(text) != "" || isClientError(text))

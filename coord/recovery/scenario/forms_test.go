@@ -64,6 +64,7 @@ func TestFailuresThatPassAsGood(t *testing.T) {
 		"Exit code 1 means that it failed":      "",
 		"<returncode>2</returncode>\n<output>":  "tool.error",
 		"<output>\n<returncode>0</returncode>":  "",
+		"Exit code 0\nexited with code 3":       "tool.error",
 		"it ran\n(exit 3)":                      "tool.error",
 		"./a: Segmentation fault (core dumped)": "crash.panic",
 		"'x' is not recognized as an internal or external command,\noperable program or batch file.": "output.hallucinated_tool",
