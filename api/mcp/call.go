@@ -231,7 +231,7 @@ func (p *Proxy) submit(ctx context.Context, k *call, e *entry.Entry) error {
 			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 				return fmt.Errorf("%w: %w", cause, err)
 			}
-			return errors.Join(err, context.Cause(ctx))
+			return fmt.Errorf("the call was cancelled, or its session has ended: %w", err)
 		}
 		pause = min(2*pause, sendMost)
 	}

@@ -41,7 +41,7 @@ const CodeTooMany = -32005
 // Times that no flag changes.
 const (
 	listPause   = time.Minute     // after which a server that did not list its tools is asked again
-	cancelGrace = 5 * time.Second // for the answer to a call that the client cancelled
+	cancelGrace = 5 * time.Second // for the answer to a call that the client cancelled, or that the end of the proxy cuts off
 	sendFirst   = 200 * time.Millisecond
 	sendMost    = 10 * time.Second
 	idleTime    = time.Hour       // of a session over HTTP without a request

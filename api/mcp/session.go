@@ -65,7 +65,8 @@ type flight struct {
 var errServerGone = errors.New("mcp: the server has ended")
 
 // Serve stands between a client and a new session of the server until one of them ends, or ctx. The
-// error is nil if the client left, or ctx ended. Calls under way then have a few seconds to end.
+// error is nil if the client left, or ctx ended. Calls under way then go on for [Config.Ask], and for
+// a few seconds once ctx has ended.
 func (p *Proxy) Serve(ctx context.Context, client sdk.Connection) error {
 	server, err := p.cfg.Connect().Connect(ctx)
 	if err != nil {
@@ -86,8 +87,10 @@ func (p *Proxy) Serve(ctx context.Context, client sdk.Connection) error {
 	case err = <-ended:
 	case <-ctx.Done():
 	}
-	late := time.AfterFunc(min(cancelGrace, p.cfg.Limit), s.closing) // what the client asked for last may still be answered
+	late := time.AfterFunc(min(p.cfg.Ask, p.cfg.Limit), s.closing) // a client that asks no more, such as a file, may still read
+	hurried := context.AfterFunc(ctx, func() { late.Reset(min(cancelGrace, p.cfg.Limit)) })
 	calls.Wait()
+	hurried()
 	late.Stop()
 	s.closing()
 	stop()

@@ -102,8 +102,8 @@ func configKeys(root *cobra.Command) []string {
 }
 
 // environment reads the variables ARL_*. An empty variable counts as absent. Variables that other
-// code reads are ignored: the home, the passphrase, the variables of a worker, and the budget of
-// the project's own tests.
+// code reads are ignored: the home, the passphrase, the variables of a worker, and the budget and
+// the seed of the project's own tests.
 func environment(known []string) (koanf.Provider, error) {
 	keyOf := map[string]string{}
 	for _, key := range known {
@@ -111,7 +111,7 @@ func environment(known []string) (koanf.Provider, error) {
 	}
 	var unknown error
 	provider := env.Provider(".", env.Opt{Prefix: "ARL_", TransformFunc: func(name, value string) (string, any) {
-		if value == "" || name == "ARL_HOME" || name == exit.PassphraseVariable || name == "ARL_CHAOS" || slices.Contains(worker.Variables(), name) {
+		if value == "" || name == "ARL_HOME" || name == exit.PassphraseVariable || name == "ARL_CHAOS" || name == "ARL_SEED" || slices.Contains(worker.Variables(), name) {
 			return "", nil
 		}
 		if keyOf[name] == "" {

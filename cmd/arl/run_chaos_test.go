@@ -124,6 +124,15 @@ func (c *chaos) started(pid string, done chan error) int {
 // it, unless the fault leaves its claim alone, or only interrupts it.
 func once(number int) bool { return number%7 == 6 }
 
+// lease is how long a holder has until its next sign of life, in milliseconds. A holder starts arl
+// seven times; on a machine where that takes longer than the lease, no task would ever end.
+func (c *chaos) lease() string {
+	c.t.Helper()
+	began := time.Now()
+	c.arl("task", "list")
+	return strconv.FormatInt(max(1000, 10*time.Since(began).Milliseconds()), 10)
+}
+
 // finish has workers hold a task until it is over.
 func (c *chaos) finish(number int) (fault string) {
 	c.t.Helper()
@@ -132,7 +141,7 @@ func (c *chaos) finish(number int) (fault string) {
 	if once(number) {
 		retries = "0"
 	}
-	c.arl("task", "create", "t"+strconv.Itoa(number), "--type", "charges", "--lease-ms", "1000", "--max-retries", retries, "--reason", "chaos")
+	c.arl("task", "create", "t"+strconv.Itoa(number), "--type", "charges", "--lease-ms", c.lease(), "--max-retries", retries, "--reason", "chaos")
 	f := faults[number%len(faults)]
 	script, hit := chaosAgent, func(s *exec.Cmd, agent int) {
 		if f.hit != nil {
@@ -142,10 +151,13 @@ func (c *chaos) finish(number int) (fault string) {
 	if f.hit == nil {
 		script = chaosEater
 	}
-	for {
+	for holders := 0; ; holders++ {
 		t := c.until(task, func(t *api.Task) bool {
 			return t.State == entry.TaskAssigned || t.State.Over() || t.Waits == api.WaitsOperator
 		})
+		if holders > 100 {
+			c.t.Fatalf("%s after %s: a hundred holders, and no end: %+v", task, f.name, t)
+		}
 		if t.State.Over() {
 			if t.State != entry.TaskCompleted && !once(number) {
 				c.t.Errorf("%s: %s after %s", task, t.State, f.name)

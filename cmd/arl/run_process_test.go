@@ -100,7 +100,7 @@ func (m *machine) stands(task string) (t api.Task) {
 // until waits until a task stands as it should.
 func (m *machine) until(task string, what func(*api.Task) bool, said ...*bytes.Buffer) api.Task {
 	m.t.Helper()
-	for deadline := time.Now().Add(40 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		t := m.stands(task)
 		if what(&t) {
 			return t

@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -32,9 +31,7 @@ func (f Folder) Command(args ...string) *exec.Cmd {
 	f.t.Helper()
 	cmd := exec.CommandContext(f.t.Context(), Arl(f.t), args...)
 	cmd.Dir = f.dir
-	// arl refuses variables that it does not know, and budget.Seed reads this one.
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ARL_SEED=") })
-	cmd.Env = append(cmd.Env, "ARL_HOME="+f.Path("home"))
+	cmd.Env = append(os.Environ(), "ARL_HOME="+f.Path("home"))
 	return cmd
 }
 
