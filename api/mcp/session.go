@@ -65,8 +65,8 @@ type flight struct {
 var errServerGone = errors.New("mcp: the server has ended")
 
 // Serve stands between a client and a new session of the server until one of them ends, or ctx. The
-// error is nil if the client left, or ctx ended. Calls under way then go on for [Config.Ask], and for
-// a few seconds once ctx has ended.
+// error is nil if the client left, or ctx ended. Calls under way then go on for [Config.Ask], and
+// for a few seconds once ctx has ended.
 func (p *Proxy) Serve(ctx context.Context, client sdk.Connection) error {
 	server, err := p.cfg.Connect().Connect(ctx)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *Proxy) Serve(ctx context.Context, client sdk.Connection) error {
 	case err = <-ended:
 	case <-ctx.Done():
 	}
-	late := time.AfterFunc(min(p.cfg.Ask, p.cfg.Limit), s.closing) // a client that asks no more, such as a file, may still read
+	late := time.AfterFunc(min(p.cfg.Ask, p.cfg.Limit), s.closing) // a client that asks no more may still read
 	hurried := context.AfterFunc(ctx, func() { late.Reset(min(cancelGrace, p.cfg.Limit)) })
 	calls.Wait()
 	hurried()
