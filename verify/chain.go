@@ -239,7 +239,7 @@ func (c *Chain) Signer(e *entry.Entry) (Signer, error) {
 			WithRemedy("enrol the key, or sign with an enrolled key")
 	case key.Revoked != 0:
 		return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "%s is not valid since index %d", e.KeyID, key.Revoked).
-			WithRemedy("enrol a new key")
+			WithRemedy("sign with the key that replaced it; if it was revoked, an operator enrols a new one")
 	}
 	body, isAgent := e.Body.(*entry.Agent)
 	if key.Authority && (isAgent || e.Kind == entry.KindPolicy) {

@@ -39,7 +39,7 @@ func OpenDir(path string) (*Dir, error) {
 		return nil, fmt.Errorf("agent: open store: %w", err)
 	}
 	if !held {
-		return nil, fmt.Errorf("%w: %s (end that process, or give each agent its own store)", ErrLocked, path)
+		return nil, fmt.Errorf("%w: %s (end that process: fuser %s names it; another agent needs a store of its own)", ErrLocked, path, d.lock.Path())
 	}
 	return d, nil
 }
