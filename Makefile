@@ -88,10 +88,10 @@ agents: ## the agents of api/js and api/python against real ledgers, killed here
 # find nothing, so that make race leaves them to make test.
 UNRACED := api/certificate coord/codec coord/compact coord/recovery/adversary coord/recovery/ask \
 	coord/recovery/drift coord/recovery/enact coord/recovery/figure coord/recovery/importer/foreign \
-	coord/recovery/importer/spanrow coord/recovery/importer/tried coord/recovery/judge \
-	coord/recovery/question coord/recovery/rehearse coord/rollout coord/scope ledger/backup \
-	ledger/bloom ledger/cluster/scale ledger/disk ledger/engine ledger/redact ledger/tags \
-	ledger/wallclock merkle verify/cose verify/tally
+	coord/recovery/importer/pieces coord/recovery/importer/spanrow coord/recovery/importer/tried \
+	coord/recovery/judge coord/recovery/question coord/recovery/rehearse coord/rollout coord/scope \
+	ledger/backup ledger/bloom ledger/cluster/scale ledger/disk ledger/engine ledger/redact \
+	ledger/tags ledger/wallclock merkle verify/cose verify/tally
 
 # One package more than there are processors, for the same reason; a package takes more memory here.
 # Without go vet: make lint has its analyzers, and so has make test.

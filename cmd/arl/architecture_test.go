@@ -101,6 +101,7 @@ ledger/bloom ← coord/recovery/scenario/firsts ← coord/recovery/scenario
 coord/recovery/scenario ← coord/recovery/importer/foreign ← coord/recovery/importer ← cmd/arl
 coord/recovery/scenario ← coord/recovery/importer/tried ← coord/recovery/importer
 coord/recovery/scenario ← coord/recovery/importer/spanrow ← coord/recovery/importer
+coord/recovery/scenario ← coord/recovery/importer/pieces ← coord/recovery/importer
 coord/recovery/scenario ← coord/recovery/live ← cmd/arl
 coord/recovery/scenario ← coord/recovery/program ← coord/recovery/engine
 ledger/process ← coord/recovery/program
@@ -252,7 +253,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/secure-systems-lab/":  {"ledger/keys"},
 	}
 	pure := []string{"merkle", "ledger/entry", "verify", "verify/bundle", "coord/recovery", "coord/codec", "coord/compact", "coord/scope", "coord/recovery/scenario",
-		"coord/recovery/importer", "coord/recovery/importer/foreign", "coord/recovery/importer/tried", "ledger/redact"}
+		"coord/recovery/importer", "coord/recovery/importer/foreign", "coord/recovery/importer/pieces", "coord/recovery/importer/tried", "ledger/redact"}
 	noHTTP := append([]string{"coord"}, pure...)
 	for _, p := range packages(t) {
 		for _, imported := range p.imports() {

@@ -105,9 +105,9 @@ func (e *ectReader) read(yield func(scenario.Case, error) bool) bool {
 		return yield(scenario.Case{}, wrong)
 	}
 	rec := record{}
-	for lines.Scan() && e.source.in.err == nil { // before an error the scanner gives a part of a line
+	for lines.Scan() && e.source.in.Err == nil { // before an error the scanner gives a part of a line
 		rec.line++
-		e.source.in.base = e.source.in.read
+		e.source.in.Begin(nil)
 		text := bytes.TrimSpace(lines.Bytes())
 		if len(text) == 0 {
 			continue

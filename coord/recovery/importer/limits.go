@@ -21,9 +21,6 @@ const (
 	// executionsMax is the number of executions of a log that incidents are imported
 	// from: they are held in memory.
 	executionsMax = 10_000_000
-	// readMax is how many bytes are read from a file at once: what a broken record makes the source
-	// read again is not much more.
-	readMax = 64 << 10
 	// tokensMax is the number of execution context tokens in a file, which are held in memory, and
 	// tokenMax the size of one in bytes.
 	tokensMax = 100_000

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"recoveryledger/coord/recovery/importer/foreign"
+	"recoveryledger/coord/recovery/importer/pieces"
 	"recoveryledger/coord/recovery/importer/spanrow"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
@@ -62,9 +63,9 @@ type trace struct {
 
 // traces yields the cases of a file of traces.
 func (s *source) traces(format Format, yield func(scenario.Case, error) bool) {
-	s.counts.unit = "spans"
+	s.counts.unit, s.forms = "spans", pieces.Spans()
 	if format == LangSmith {
-		s.counts.unit = "runs"
+		s.counts.unit, s.forms = "runs", pieces.Runs()
 	}
 	o := &otlpReader{source: s, format: format, idle: tracesIdleMax, open: map[pcommon.TraceID]*list.Element{}, order: list.New()}
 	for {
@@ -123,9 +124,12 @@ func (o *otlpReader) lose(yield func(scenario.Case, error) bool, err error) bool
 
 // take sorts the spans of a batch into traces.
 func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) bool {
-	o.batch++
+	if rec.piece == nil {
+		o.batch++
+	}
 	refuse := func(wrong *scenario.Error) bool {
 		o.found = true
+		wrong.Field = rec.piece.Field(wrong.Field)
 		wrong.File, wrong.Record, wrong.Line = o.source.file, rec.number, rec.line
 		return yield(scenario.Case{}, wrong)
 	}
@@ -165,7 +169,7 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 // takeRows sorts the spans of a record that is no OTLP into traces.
 func (o *otlpReader) takeRows(rec record, refuse func(*scenario.Error) bool) bool {
 	o.idle = rowsIdleMax
-	rows := spanrow.Rows(rec.value)
+	rows, page := spanrow.Rows(rec.value)
 	for i, row := range rows {
 		o.found = true
 		o.source.counts.Records++
@@ -174,7 +178,7 @@ func (o *otlpReader) takeRows(rec record, refuse func(*scenario.Error) bool) boo
 			wrong = o.add(rec, s, service, nil)
 		}
 		if wrong != nil {
-			if len(rows) > 1 {
+			if page {
 				wrong.Field = fmt.Sprintf("/data/%d%s", i, wrong.Field)
 			}
 			if !refuse(wrong) {
@@ -195,6 +199,9 @@ func (s *source) nothing() error {
 // add puts a span into its trace. After an error the rest of the trace is
 // skipped. The source is the run of LangSmith that the span was made of, if it was.
 func (o *otlpReader) add(rec record, s ptrace.Span, service string, source *foreign.Span) *scenario.Error {
+	if rec.piece != nil { // a piece may have one span: spans count as rows
+		o.batch, o.idle = o.batch+1, rowsIdleMax
+	}
 	id := s.TraceID()
 	if id.IsEmpty() {
 		return scenario.Malformed("/traceId", "is missing", "export each span with its 32 hexadecimal digits")

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
-
 	"recoveryledger/coord/recovery/scenario"
 )
 
@@ -106,33 +104,6 @@ func TestBrokenRecordsCount(t *testing.T) {
 		got := importOdd(c.format, c.text)
 		if got = got[strings.LastIndex(got, "\n")+1:]; got != c.want {
 			t.Errorf("%s %.40s:\n got %s\nwant %s", c.format, c.text, got, c.want)
-		}
-	}
-}
-
-// TestObjectInLines: the elements of one object, in lines as docs/traces.md makes them of a file
-// that is too large, give the same cases as the object.
-func TestObjectInLines(t *testing.T) {
-	const ids = `"traceId":"0000000000000000000000000000000%d","spanId":"000000000000000%d"`
-	for _, test := range []struct {
-		format      Format
-		member      string
-		before, end string // around an element in its line
-		element     string // of the n-th trace
-	}{
-		{OTLP, "resourceSpans", `{"resourceSpans":[`, `]}`, `{"scopeSpans":[{"spans":[{` + ids + `,"name":"x","attributes":[{"key":"gen_ai.tool.name","value":{"stringValue":"x"}}]}]}]}`},
-		{OpenInference, "data", "", "", `{"context":{"trace_id":"0000000000000000000000000000000%d","span_id":"000000000000000%d"},"name":"x","span_kind":"TOOL","status_code":"OK"}`},
-		{LangSmith, "runs", "", "", `{"id":"00000000-0000-0000-0000-00000000000%d","trace_id":"00000000-0000-0000-0000-00000000000%d","name":"x","run_type":"tool","inputs":{},"outputs":{"a":1}}`},
-	} {
-		var all []string
-		lines := ""
-		for n := 1; n < 4; n++ {
-			element := fmt.Sprintf(test.element, n, n)
-			all, lines = append(all, element), lines+test.before+element+test.end+"\n"
-		}
-		whole := importText(t, test.format, `{"`+test.member+`":[`+strings.Join(all, ",")+`]}`)
-		if diff := cmp.Diff(whole, importText(t, test.format, lines)); diff != "" || len(whole) != 3 || len(whole[0].Steps) != 1 {
-			t.Errorf("%s: %d cases\n%s", test.format, len(whole), diff)
 		}
 	}
 }

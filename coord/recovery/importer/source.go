@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,29 +10,33 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/coord/recovery/importer/pieces"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
 
 // source reads a file as a sequence of records: the top-level JSON values of
 // it (one document, or NDJSON), or the elements of its only array. It holds
-// one record at a time.
+// one record at a time, or a piece of one (large.go).
 type source struct {
 	file string
-	in   *guard
+	in   *pieces.Guard
 	dec  *jsontext.Decoder
 
 	// number counts the records read, line the newlines before the
 	// decoder's offset.
 	number, line int
-	// offset is where in the file the decoder began.
-	offset int64
 	// begun is set after the first byte, array inside the only array of the file, spread after a
 	// record of several lines, lined after a record of one.
 	begun, array, spread, lined bool
 	// broke is set after a record that is not JSON if next can go on, lost if that record began as
 	// an object.
 	broke, lost bool
+	// forms are those of the objects that are read in pieces, large reads such an object, and whole
+	// is its place.
+	forms []pieces.Form
+	large *pieces.Reader
+	whole record
 	// seen maps the hash of a case id to the record that brought it, so that
 	// a repeated id is found at a small cost per case.
 	seen map[[16]byte]int
@@ -43,10 +48,11 @@ type source struct {
 type record struct {
 	number, line int
 	value        jsontext.Value // valid until the next record is read
+	piece        *pieces.Piece  // that the value is, or nil: the value is the whole record
 }
 
 func newSource(file string, r io.Reader) *source {
-	in := &guard{r: r}
+	in := &pieces.Guard{Reader: r, Limit: scenario.CaseBytesMax}
 	return &source{file: file, in: in, dec: jsontext.NewDecoder(in), seen: map[[16]byte]int{}, counts: new(Counts)}
 }
 
@@ -58,7 +64,10 @@ func (s *source) next() (rec record, more bool, err error) {
 			return record{}, false, err
 		}
 	}
-	s.in.base = s.offset + s.dec.InputOffset()
+	s.in.Begin(s.dec.UnreadBuffer())
+	if s.large != nil {
+		return s.nextPiece()
+	}
 	kind := s.dec.PeekKind()
 	line := s.line + scenario.NewlinesBefore(s.dec.UnreadBuffer())
 	if !s.begun && kind == '[' {
@@ -74,11 +83,14 @@ func (s *source) next() (rec record, more bool, err error) {
 		return record{}, false, s.close()
 	}
 	value, err := s.dec.ReadValue()
-	if s.in.err == nil && errors.Is(err, io.EOF) {
+	if s.in.Err == nil && errors.Is(err, io.EOF) {
 		return record{}, false, s.end()
 	}
-	if err == nil && len(value) > scenario.CaseBytesMax {
-		err = errTooLarge
+	if err == nil && len(value) > s.in.Limit {
+		err = pieces.ErrTooLarge
+	}
+	if errors.Is(err, pieces.ErrTooLarge) && kind == '{' && !s.array && s.forms != nil {
+		return s.divide(value, line)
 	}
 	if err != nil {
 		return record{}, false, s.broken(err)
@@ -97,11 +109,11 @@ func (s *source) close() error {
 	if _, err := s.dec.ReadToken(); err != nil {
 		return s.broken(err)
 	}
-	s.in.base = s.offset + s.dec.InputOffset()
+	s.in.Begin(s.dec.UnreadBuffer())
 	s.dec.PeekKind() // only to have the space before the next value in the buffer
 	line := s.line + scenario.NewlinesBefore(s.dec.UnreadBuffer())
 	_, err := s.dec.ReadToken()
-	if s.in.err == nil && errors.Is(err, io.EOF) {
+	if s.in.Err == nil && errors.Is(err, io.EOF) {
 		return s.end()
 	}
 	if err != nil {
@@ -125,10 +137,12 @@ func (s *source) end() error {
 
 // broken adds the place to an error of the decoder, and counts the record.
 func (s *source) broken(err error) error {
-	if s.in.err != nil {
-		return fmt.Errorf("importer: read %s: %w", s.file, s.in.err)
+	if s.in.Err != nil {
+		return fmt.Errorf("importer: read %s: %w", s.file, s.in.Err)
 	}
-	s.number++
+	if s.large == nil {
+		s.number++
+	}
 	s.counts.Records++
 	e := &scenario.Error{File: s.file, Record: s.number, Line: s.line + 1}
 	rest := s.dec.UnreadBuffer()
@@ -137,12 +151,10 @@ func (s *source) broken(err error) error {
 		wrong.File, wrong.Line = s.file, 1
 		return wrong
 	}
-	if errors.Is(err, errTooLarge) {
-		e.Line = begin
-		e.Problem, e.Detail = entry.TooLarge, fmt.Sprintf("is larger than %d bytes", scenario.CaseBytesMax)
-		e.Remedy = "split the record, such as an object with all spans into one a batch, or leave out what is not part of the run"
-		s.pass(e, begin, err)
-		return e
+	if wrong := s.wrongPiece(err); wrong != nil {
+		wrong.File, wrong.Record, wrong.Line = e.File, e.Record, cmp.Or(wrong.Line, begin)
+		s.pass(wrong, begin, err)
+		return wrong
 	}
 	cause := err
 	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {

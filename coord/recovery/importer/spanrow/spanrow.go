@@ -42,18 +42,19 @@ type spanRow struct {
 
 // Is says whether a record is a span row, or a page of rows.
 func Is(value jsontext.Value) bool {
-	return bytes.Contains(value, []byte(`span_id"`)) && !bytes.Contains(value, []byte(`"resourceSpans"`))
+	return bytes.Contains(value, []byte(`span_id"`)) && !bytes.Contains(value, []byte(`"resourceSpans"`)) &&
+		!bytes.Contains(value, []byte(`"resource_spans"`))
 }
 
 // Rows returns the rows of a record: the record itself, or the rows of a page of Phoenix.
-func Rows(value jsontext.Value) []jsontext.Value {
-	var page struct {
+func Rows(value jsontext.Value) (rows []jsontext.Value, page bool) {
+	var document struct {
 		Data []jsontext.Value `json:"data"`
 	}
-	if json.Unmarshal(value, &page) == nil && page.Data != nil {
-		return page.Data
+	if json.Unmarshal(value, &document) == nil && document.Data != nil {
+		return document.Data, true
 	}
-	return []jsontext.Value{value}
+	return []jsontext.Value{value}, false
 }
 
 // Read makes a span of a row, and the name of its service, which is empty where the row has none.

@@ -54,11 +54,19 @@ func TestBadRows(t *testing.T) {
 
 func TestRows(t *testing.T) {
 	page := jsontext.Value(`{"data": [` + nested + "," + flat + `]}`)
-	if !spanrow.Is(page) || len(spanrow.Rows(page)) != 2 || len(spanrow.Rows(jsontext.Value(flat))) != 1 {
-		t.Error("a page of two rows, or a row, is read otherwise")
+	for _, test := range []struct {
+		text string
+		rows int
+		page bool
+	}{{string(page), 2, true}, {`{"data": [` + flat + `]}`, 1, true}, {flat, 1, false}} {
+		if rows, is := spanrow.Rows(jsontext.Value(test.text)); !spanrow.Is(page) || len(rows) != test.rows || is != test.page {
+			t.Errorf("%.40s is read as %d rows, a page: %t", test.text, len(rows), is)
+		}
 	}
-	if spanrow.Is(jsontext.Value(`{"resourceSpans": [{"span_id": 1}]}`)) {
-		t.Error("OTLP is taken for a row")
+	for _, name := range []string{"resourceSpans", "resource_spans"} {
+		if spanrow.Is(jsontext.Value(`{"` + name + `": [{"span_id": 1}]}`)) {
+			t.Error("OTLP is taken for a row")
+		}
 	}
 }
 
@@ -85,7 +93,8 @@ func FuzzRead(f *testing.F) {
 		if !value.IsValid() {
 			return
 		}
-		for _, row := range spanrow.Rows(value) {
+		rows, _ := spanrow.Rows(value)
+		for _, row := range rows {
 			if s, _, wrong := spanrow.Read(row); wrong == nil && s.SpanID().IsEmpty() && !strings.Contains(text, "0000000000000000") {
 				t.Errorf("%s: no id", row)
 			}
