@@ -43,18 +43,26 @@ func (g *Guard) Read(p []byte) (int, error) {
 		return 0, ErrTooLarge
 	}
 	p = p[:min(int64(len(p)), left, max(readMax, (g.read-g.base)/4))]
-	n, err := 0, error(nil)
 	if len(g.again) > 0 {
-		n = copy(p, g.again)
+		n := copy(p, g.again)
 		if g.again = g.again[n:]; len(g.again) == 0 {
 			g.again = nil // the bytes may be the buffer of a decoder that held a whole value
 		}
-	} else if n, err = g.Reader.Read(p); err != nil && err != io.EOF { // an error that only wraps it is not the end
+		g.count(p[:n])
+		return n, nil
+	}
+	n, err := g.Reader.Read(p)
+	g.count(p[:n])
+	if err != nil && err != io.EOF { // an error that only wraps it is not the end
 		g.Err = err
 	}
-	g.read += int64(n)
-	g.newlines += bytes.Count(p[:n], []byte("\n"))
 	return n, err
+}
+
+// count counts bytes that were read.
+func (g *Guard) count(p []byte) {
+	g.read += int64(len(p))
+	g.newlines += bytes.Count(p, []byte("\n"))
 }
 
 // Unread gives back the bytes that were read last, and keeps them.
