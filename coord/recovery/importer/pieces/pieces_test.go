@@ -192,6 +192,7 @@ func FuzzPieces(f *testing.F) {
 		`{"resourceSpans": [{"resource": {"a": 1}, "scopeSpans": [{"scope": [2], "spans": [{}, {}, 3]}, {"spans": [4]}]}, {"scopeSpans": [{"spans": [5]}]}]}`,
 		`{"resourceSpans": [{"scopeSpans": [{"spans": [1], "scope": {}}], "resource": null}, null, {"scopeSpans": null}]}`,
 	} {
+		f.Add(text, 65) // less than two members of an object on the way
 		f.Add(text, 20)
 		f.Add(text, 150)
 		f.Add(text, 1000)
@@ -222,10 +223,13 @@ func FuzzPieces(f *testing.F) {
 		}
 		if !strings.HasSuffix(end, " EOF") {
 			whole = whole[:min(len(got), len(whole))]
-		}
-		for i := range whole {
-			if strings.Contains(end, " behind the ") { // the elements came before what belongs to them
-				whole[i].Resource, whole[i].Scope, got[i].Resource, got[i].Scope = "", "", "", ""
+			for i := range whole { // what belongs to an element may stand behind it, and be the error
+				if got[i].Resource == "" {
+					whole[i].Resource = ""
+				}
+				if got[i].Scope == "" {
+					whole[i].Scope = ""
+				}
 			}
 		}
 		if diff := cmp.Diff(whole, got, cmpopts.EquateEmpty()); diff != "" {
