@@ -1,11 +1,16 @@
 package listen
 
 import (
+	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/trust"
 )
 
 // TestSameServer tells two spellings of one server from another server: the ledger's own
@@ -66,5 +71,22 @@ func TestHoldProgram(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestALedgerThatNeverAnswers has a server take connections and say nothing: the command ends when
+// its patience does, and says what to do.
+func TestALedgerThatNeverAnswers(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	m := &access.Machine{Trust: &trust.Store{Home: func() (string, error) { return t.TempDir(), nil }}, Read: func(name string, _ int64) ([]byte, error) { return os.ReadFile(name) }}
+	o := &Options{Agent: "worker", Patience: 50 * time.Millisecond}
+	target := &access.Target{URL: "http://" + silent.Addr().String(), Root: "../../../verify/testdata/root.json"}
+	err = o.Watch(t.Context(), m, target, func(c *access.Connection) error { return o.enrolled(t.Context(), c) })
+	if exit.Code(err) != exit.Unavailable || !strings.Contains(err.Error(), "the ledger did not answer within --patience 50ms") || !strings.Contains(exit.Remedy(err), "see whether the ledger hangs") {
+		t.Errorf("exit code %d, %v, remedy %q", exit.Code(err), err, exit.Remedy(err))
 	}
 }

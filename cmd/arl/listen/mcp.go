@@ -21,13 +21,12 @@ import (
 // MCP are the flags of arl mcp.
 type MCP struct {
 	Options
-	Argv     []string // the server as a program
-	Server   string   // or its URL
-	Tools    string   // file
-	Listen   string   // address for clients over HTTP; empty: one client, by standard input and output
-	Limit    time.Duration
-	Ask      time.Duration
-	Patience time.Duration
+	Argv   []string // the server as a program
+	Server string   // or its URL
+	Tools  string   // file
+	Listen string   // address for clients over HTTP; empty: one client, by standard input and output
+	Limit  time.Duration
+	Ask    time.Duration
 }
 
 // Check refuses flags that no ledger need be asked about.

@@ -29,6 +29,8 @@ type Options struct {
 	Monitors Monitors
 	Attempts int
 	Absences bool
+	// Patience is the time that the ledger has for its first answer. 0: as long as a client waits.
+	Patience time.Duration
 }
 
 // Register adds the flags, but for the agent's name and key.
@@ -94,9 +96,11 @@ func (o *Options) enrolled(ctx context.Context, c *access.Connection) error {
 	if o.Agent == "" {
 		return nil // the agent is the principal of the key
 	}
-	chain, err := c.Chain(ctx)
+	asking, cancel := o.patient(ctx)
+	defer cancel()
+	chain, err := c.Chain(asking)
 	if err != nil {
-		return err
+		return o.unanswered(err)
 	}
 	if _, known := chain.Agent(entry.Principal(o.Agent)); !known {
 		return exit.With(exit.NotFound, fmt.Errorf("--agent %s: the principal was never enrolled (arl agent list shows all principals)", o.Agent))
@@ -162,11 +166,35 @@ func (a *Agent) Obey(ctx context.Context, t *access.Target, secret []byte, hooks
 // Watch does the work of a command at a connection. A fork that the connection sees stops the agent
 // for good, and the monitors are told of it.
 func (o *Options) Watch(ctx context.Context, m *access.Machine, t *access.Target, work func(*access.Connection) error) error {
-	return o.Monitors.Join(ctx, m.WithConnection(ctx, t, func(c *access.Connection) error {
+	asking, cancel := o.patient(ctx) // for the connection alone
+	defer cancel()
+	connected := false
+	err := m.WithConnection(asking, t, func(c *access.Connection) error {
+		connected = true
 		err := work(c)
 		if fork, ok := errors.AsType[*verify.ForkError](err); ok {
 			err = errors.Join(err, NoteFork(m, o.State, c.Root, fork))
 		}
 		return err
-	}))
+	})
+	if !connected {
+		err = o.unanswered(err)
+	}
+	return o.Monitors.Join(ctx, err)
+}
+
+// patient limits ctx to the time that the ledger has for its first answer.
+func (o *Options) patient(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.Patience <= 0 {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, o.Patience)
+}
+
+// unanswered says so where the ledger gave no first answer in time.
+func (o *Options) unanswered(err error) error {
+	if o.Patience > 0 && errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("the ledger did not answer within --patience %s: %w", o.Patience, err)
+	}
+	return err
 }

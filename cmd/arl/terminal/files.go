@@ -105,6 +105,9 @@ func (c *Terminal) WithInput(file string, use func(io.Reader) error) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // only read
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return exit.Usagef("%s is a directory: name the files in it", file)
+	}
 	return use(f)
 }
 

@@ -2,11 +2,11 @@ package importer
 
 import (
 	"cmp"
+	"errors"
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
+	"recoveryledger/coord/recovery/importer/foreign"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
 )
@@ -60,33 +60,9 @@ func (r *codingRun) seen(at int, observation string, named *scenario.RawError) {
 	}
 }
 
-// commandEffect is the effect of a command of a coding agent, by its first word.
-func commandEffect(tool string) entry.Effect {
-	switch tool {
-	case "find_file", "search_dir", "search_file", "open", "goto", "scroll_up", "scroll_down", "ls", "cat", "grep", "head", "tail", "pwd", "file", "read", "recall", "think":
-		return entry.EffectNone
-	case "edit", "create", "insert", "str_replace_editor", "write", "undo_edit":
-		return entry.EffectReversible
-	}
-	return entry.EffectUndeclared
-}
-
-type sweRun struct {
-	Environment string    `json:"environment"`
-	Trajectory  []sweStep `json:"trajectory"`
-	Info        struct {
-		ExitStatus jsontext.Value `json:"exit_status"`
-	} `json:"info"`
-}
-
-type sweStep struct {
-	Action      string `json:"action"`
-	Observation string `json:"observation"`
-}
-
 // sweCase converts one trajectory.
 func sweCase(file string, rec record) (scenario.Case, *scenario.Error) {
-	var run sweRun
+	var run foreign.SWERun
 	if wrong := scenario.DecodeRecord(rec.value, &run); wrong != nil {
 		return scenario.Case{}, wrong
 	}
@@ -106,7 +82,7 @@ func sweCase(file string, rec record) (scenario.Case, *scenario.Error) {
 		if words := strings.Fields(step.Action); len(words) > 0 {
 			tool = words[0]
 		}
-		r.add(tool, commandEffect(tool), step.Action)
+		r.add(tool, foreign.CommandEffect(tool), step.Action)
 		r.seen(i, step.Observation, nil)
 	}
 	c := scenario.Case{ID: fileID(file), Agent: r.agent, Workflow: workflowID(SWEAgent, fileID(file)), Source: string(SWEAgent), Outcome: scenario.NotObserved, Steps: r.steps}
@@ -123,21 +99,6 @@ var sweLimits = map[string]scenario.Label{
 	"exit_format": {Class: "output", Code: "malformed"}, "exit_command_timeout": {Class: "transient", Code: "timeout"},
 }
 
-type handsEvent struct {
-	ID          jsontext.Value `json:"id"`
-	Cause       jsontext.Value `json:"cause"`
-	Source      string         `json:"source"`
-	Action      string         `json:"action"`
-	Observation string         `json:"observation"`
-	Content     string         `json:"content"`
-	Args        jsontext.Value `json:"args"`
-	Extras      struct {
-		Metadata struct {
-			ExitCode *int64 `json:"exit_code"`
-		} `json:"metadata"`
-	} `json:"extras"`
-}
-
 // openHands yields the case of a file of events.
 func (s *source) openHands(yield func(scenario.Case, error) bool) {
 	s.counts.unit = "events"
@@ -146,23 +107,26 @@ func (s *source) openHands(yield func(scenario.Case, error) bool) {
 	first := record{}
 	for {
 		rec, more, err := s.next()
-		if err != nil {
-			yield(scenario.Case{}, err)
-			return
-		}
-		if !more {
+		if err == nil && !more {
 			break
 		}
-		if first.number == 0 {
+		if err == nil && first.number == 0 {
 			first = record{number: rec.number, line: rec.line}
 		}
-		if wrong := s.handsEvent(&r, rec, at); wrong != nil {
+		wrong, _ := errors.AsType[*scenario.Error](err)
+		if err == nil {
+			if wrong = s.handsEvent(&r, rec, at); wrong == nil {
+				continue
+			}
 			wrong.File, wrong.Record, wrong.Line = s.file, rec.number, rec.line
-			wrong.Detail += "; the run is not imported"
-			s.counts.settle(false)
-			yield(scenario.Case{}, wrong)
-			return
+			err = wrong
 		}
+		if wrong != nil { // the events of a file are one run, and a part of a run is no run
+			wrong.Detail += "; the run is not imported"
+		}
+		s.counts.settle(false)
+		yield(scenario.Case{}, err)
+		return
 	}
 	if first.number == 0 {
 		return
@@ -173,7 +137,7 @@ func (s *source) openHands(yield func(scenario.Case, error) bool) {
 
 // handsEvent takes one event.
 func (s *source) handsEvent(r *codingRun, rec record, at map[string]int) *scenario.Error {
-	var e handsEvent
+	var e foreign.HandsEvent
 	s.counts.Records++
 	if wrong := scenario.DecodeRecord(rec.value, &e); wrong != nil {
 		return wrong
@@ -188,7 +152,7 @@ func (s *source) handsEvent(r *codingRun, rec record, at map[string]int) *scenar
 			return tooManySteps()
 		}
 		at[id] = len(r.steps)
-		r.add(e.Action, commandEffect(e.Action), string(e.Args))
+		r.add(e.Action, foreign.CommandEffect(e.Action), string(e.Args))
 		s.counts.Taken++
 		return nil
 	case e.Observation != "" && cause != "":

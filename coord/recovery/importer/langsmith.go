@@ -56,8 +56,9 @@ func smithSpan(run *foreign.Span) (ptrace.Span, *scenario.Error) {
 		s.SetParentSpanID(smithID(run.Parent))
 	}
 	s.SetName(run.Name)
-	s.SetStartTimestamp(spanrow.Timestamp(run.Start))
-	s.SetEndTimestamp(spanrow.Timestamp(run.End))
+	if wrong := scenario.FirstOf(spanrow.Instant("/start_time", run.Start, s.SetStartTimestamp), spanrow.Instant("/end_time", run.End, s.SetEndTimestamp)); wrong != nil {
+		return s, wrong
+	}
 	a := s.Attributes()
 	for _, v := range []struct{ name, value string }{
 		{"langsmith.span.kind", run.Kind}, {"gen_ai.request.model", run.Model}, {"gen_ai.usage.cost", run.Cost},

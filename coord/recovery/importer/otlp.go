@@ -68,6 +68,7 @@ func (s *source) traces(format Format, yield func(scenario.Case, error) bool) {
 		s.counts.unit, s.forms = "runs", pieces.Runs()
 	}
 	o := &otlpReader{source: s, format: format, idle: tracesIdleMax, open: map[pcommon.TraceID]*list.Element{}, order: list.New()}
+	defer o.leaveOpen()
 	for {
 		rec, more, err := s.next()
 		if err == nil && !more && !o.found {
@@ -98,6 +99,7 @@ func (s *source) traces(format Format, yield func(scenario.Case, error) bool) {
 
 // abandon drops the traces that are not whole, and adds their number to the error of the file.
 func (o *otlpReader) abandon(err error) error {
+	o.leaveOpen()
 	open := 0
 	for e := o.order.Front(); e != nil; e = e.Next() {
 		t := e.Value.(*trace)
@@ -110,6 +112,15 @@ func (o *otlpReader) abandon(err error) error {
 		wrong.Detail += fmt.Sprintf("; the traces that were not whole before are not imported: %d", open)
 	}
 	return err
+}
+
+// leaveOpen counts the spans of the traces that are not whole as left.
+func (o *otlpReader) leaveOpen() {
+	for e := o.order.Front(); e != nil; e = e.Next() {
+		for range e.Value.(*trace).spans {
+			o.source.counts.leave("of traces that were not whole before a record that could not be used")
+		}
+	}
 }
 
 // lose yields an error of the file. It reports whether records come after the error. After an
@@ -138,6 +149,10 @@ func (o *otlpReader) take(rec record, yield func(scenario.Case, error) bool) boo
 	}
 	if spanrow.Is(rec.value) {
 		return o.takeRows(rec, refuse)
+	}
+	if kind := rec.value.Kind(); kind != '{' && kind != 'n' {
+		o.source.counts.Records++
+		return refuse(scenario.DecodeRecord(rec.value, new(struct{})))
 	}
 	batch, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(rec.value)
 	if err != nil {
@@ -229,6 +244,7 @@ func (o *otlpReader) add(rec record, s ptrace.Span, service string, source *fore
 		wrong.Detail += fmt.Sprintf("; trace %s is not imported", id)
 		return wrong
 	}
+	one.number, one.line = rec.number, rec.line
 	o.hold(t, &one)
 	t.spans = append(t.spans, one)
 	return nil
@@ -263,6 +279,9 @@ func (o *otlpReader) give(e *list.Element, yield func(scenario.Case, error) bool
 		return true
 	}
 	c, wrong := t.toCase(o.format, o.source.file, o.source.counts)
+	if wrong != nil && o.format == LangSmith {
+		wrong.Field = "/id"
+	}
 	return o.source.deliver(yield, t.rec, c, wrong)
 }
 
@@ -317,7 +336,13 @@ func grow(spans []span) (*forest, *scenario.Error) {
 	at := map[pcommon.SpanID]int{}
 	for i, s := range spans {
 		if _, ok := at[s.id]; ok {
-			return nil, scenario.Malformed("/resourceSpans", fmt.Sprintf("hold span %s of the trace twice", s.id), "export each span once")
+			what := "span " + s.id.String()
+			if s.own != "" {
+				what = "run " + s.own
+			}
+			wrong := scenario.Malformed("/resourceSpans", fmt.Sprintf("hold %s of the trace twice", what), "export each span once")
+			wrong.Record, wrong.Line = s.number, s.line
+			return nil, wrong
 		}
 		at[s.id] = i
 	}

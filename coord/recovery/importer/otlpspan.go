@@ -38,14 +38,15 @@ type span struct {
 	tool       string
 	model      string
 
-	failed   bool
-	status   string // the message of a status that is an error
-	bare     bool   // the status alone says that the span failed
-	raw      scenario.RawError
-	evidence entry.Digest // set where it failed
-	resent   bool         // this request repeats an earlier one
-	own      string       // the id of the step, where that of the span is made of it
-	unended  bool         // the source has no end of the span
+	failed       bool
+	status       string // the message of a status that is an error
+	bare         bool   // the status alone says that the span failed
+	raw          scenario.RawError
+	evidence     entry.Digest // set where it failed
+	resent       bool         // this request repeats an earlier one
+	own          string       // the id of the step, where that of the span is made of it
+	unended      bool         // the source has no end of the span
+	number, line int          // of the record that brought the span
 
 	input, output       entry.Digest
 	inputText           string // of a tool

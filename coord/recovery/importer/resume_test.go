@@ -72,7 +72,7 @@ func TestBrokenLinesArePassedOver(t *testing.T) {
 		{"rows of spans", OpenInference, lines(rowOf(1, 1), rowOf(1, 2), "WARNING: exporter retry", rowOf(1, 3), rowOf(2, 4)),
 			lines("line 3: is not JSON: invalid character 'W' at start of value", one, two, "spans taken: 4 of 5; left: 1 that could not be used")},
 		{"a cut row", OpenInference, lines(rowOf(1, 1), rowOf(1, 2)[:40], rowOf(1, 3), rowOf(2, 4)),
-			lines(`line 2: is not JSON: invalid character '{' after object name (expecting ':'); the traces that were not whole before are not imported: 1`, two, "spans taken: 1 of 4; left: 3 that could not be used")},
+			lines(`line 2: is not JSON: invalid character '{' after object name (expecting ':'); the traces that were not whole before are not imported: 1`, two, "spans taken: 1 of 4; left: 1 of traces that were not whole before a record that could not be used, 2 that could not be used")},
 		{"a line among attempts", Attempts, lines(attempt("a", 0), "oh", attempt("a", 1), attempt("b", 0)),
 			lines("line 2: is not JSON: invalid character 'o' at start of value", "a", "b", "records taken: 3 of 4; left: 1 that could not be used")},
 		{"a cut attempt", Attempts, lines(attempt("a", 0), `{"case": "b`, attempt("b", 1), `{"case": "c"}`, `{"case": `+"\x01", `{"case": "d"}`, attempt("e", 0), `{"case": `+"\x01", attempt("f", 0)),

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -147,9 +148,14 @@ func (s *source) broken(err error) error {
 	e := &scenario.Error{File: s.file, Record: s.number, Line: s.line + 1}
 	rest := s.dec.UnreadBuffer()
 	begin := e.Line + scenario.NewlinesBefore(rest)
-	if wrong := scenario.ByteOrderMark(rest); wrong != nil && s.number == 1 {
-		wrong.File, wrong.Line = s.file, 1
-		return wrong
+	if s.number == 1 {
+		begin := make([]byte, 8) // rest may be a single byte
+		n, _ := io.ReadFull(s.in, begin)
+		s.in.Unread(begin[:n])
+		if wrong := scenario.NoText(append(slices.Clip(rest), begin[:n]...)); wrong != nil {
+			wrong.File, wrong.Line = s.file, 1
+			return wrong
+		}
 	}
 	if wrong := s.wrongPiece(err); wrong != nil {
 		wrong.File, wrong.Record, wrong.Line = e.File, e.Record, cmp.Or(wrong.Line, begin)
@@ -214,7 +220,9 @@ func (s *source) deliver(yield func(scenario.Case, error) bool, rec record, c sc
 	if wrong == nil {
 		return yield(c, nil)
 	}
-	wrong.File, wrong.Record, wrong.Line = s.file, rec.number, rec.line
+	if wrong.File = s.file; wrong.Record == 0 {
+		wrong.Record, wrong.Line = rec.number, rec.line
+	}
 	return yield(scenario.Case{}, wrong)
 }
 

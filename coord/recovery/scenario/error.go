@@ -23,6 +23,10 @@ type Error struct {
 	Remedy string
 }
 
+// fieldShown is the number of bytes of a field that a message shows: a value of a hostile file may
+// be very deep.
+const fieldShown = 256
+
 // Error gives all that is known in one line.
 func (e *Error) Error() string {
 	var at strings.Builder
@@ -36,7 +40,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&at, ": line %d", e.Line)
 	}
 	if e.Field != "" {
-		fmt.Fprintf(&at, ": field %s", e.Field)
+		fmt.Fprintf(&at, ": field %s", Cut(e.Field, fieldShown))
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%s: %s (%s); %s", at.String(), e.Detail, e.Problem, e.Remedy), ": ")
 }

@@ -109,6 +109,33 @@ func ByteOrderMark(text []byte) *Error {
 	return Malformed("", "begins with a byte order mark", "write the file again as UTF-8 without one, as by sed -i '1s/^\\xEF\\xBB\\xBF//' FILE")
 }
 
+// noText are the beginnings of files that are no text in UTF-8, with what to do.
+var noText = []struct{ prefix, what, remedy string }{
+	{"\x1f\x8b", "is compressed by gzip", "decompress it: gzip -dc FILE"},
+	{"\x28\xb5\x2f\xfd", "is compressed by zstd", "decompress it: zstd -dc FILE"},
+	{"BZh", "is compressed by bzip2", "decompress it: bzip2 -dc FILE"},
+	{"\xfd7zXZ\x00", "is compressed by xz", "decompress it: xz -dc FILE"},
+	{"PK\x03\x04", "is a zip archive", "extract the files that are in it"},
+	{"PAR1", "is Parquet", "write the table as JSON, a row a line"},
+	{"\xff\xfe", "is UTF-16", "write it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE"},
+	{"\xfe\xff", "is UTF-16", "write it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE"},
+	{"{\x00", "is UTF-16", "write it as UTF-8: iconv -f UTF-16LE -t UTF-8 FILE"},
+	{"[\x00", "is UTF-16", "write it as UTF-8: iconv -f UTF-16LE -t UTF-8 FILE"},
+	{"\x00{", "is UTF-16", "write it as UTF-8: iconv -f UTF-16BE -t UTF-8 FILE"},
+	{"\x00[", "is UTF-16", "write it as UTF-8: iconv -f UTF-16BE -t UTF-8 FILE"},
+}
+
+// NoText refuses the beginning of a file that is compressed, or no text in UTF-8. It refuses a byte
+// order mark, too.
+func NoText(begin []byte) *Error {
+	for _, no := range noText {
+		if bytes.HasPrefix(begin, []byte(no.prefix)) {
+			return Malformed("", no.what, no.remedy)
+		}
+	}
+	return ByteOrderMark(begin)
+}
+
 // NewlinesBefore counts the newlines before the next value.
 func NewlinesBefore(rest []byte) int {
 	value := bytes.TrimLeft(rest, " \t\r\n,:")

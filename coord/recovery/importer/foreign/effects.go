@@ -42,3 +42,14 @@ func ToolEffect(tool string) entry.Effect {
 	}
 	return entry.EffectUndeclared
 }
+
+// CommandEffect is the effect of a command of a coding agent, by its first word.
+func CommandEffect(tool string) entry.Effect {
+	switch tool {
+	case "find_file", "search_dir", "search_file", "open", "goto", "scroll_up", "scroll_down", "ls", "cat", "grep", "head", "tail", "pwd", "file", "read", "recall", "think":
+		return entry.EffectNone
+	case "edit", "create", "insert", "str_replace_editor", "write", "undo_edit":
+		return entry.EffectReversible
+	}
+	return entry.EffectUndeclared
+}

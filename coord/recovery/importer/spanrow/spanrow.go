@@ -71,6 +71,8 @@ func Read(value jsontext.Value) (ptrace.Span, string, *scenario.Error) {
 	if parent := row.text("parent_id", "parent_span_id", "parentSpanId"); wrong == nil && parent != "" {
 		wrong = hexID(parent, "/parent_id", 8, func(b []byte) { s.SetParentSpanID(pcommon.SpanID(b)) })
 	}
+	wrong = scenario.FirstOf(wrong, Instant("/start_time", row.text("start_time", "startTime"), s.SetStartTimestamp),
+		Instant("/end_time", row.text("end_time", "endTime"), s.SetEndTimestamp))
 	if wrong != nil {
 		return s, "", wrong
 	}
@@ -78,8 +80,6 @@ func Read(value jsontext.Value) (ptrace.Span, string, *scenario.Error) {
 	if strings.HasSuffix(strings.ToUpper(row.text("kind")), "CLIENT") {
 		s.SetKind(ptrace.SpanKindClient)
 	}
-	s.SetStartTimestamp(Timestamp(row.text("start_time", "startTime")))
-	s.SetEndTimestamp(Timestamp(row.text("end_time", "endTime")))
 	if strings.HasSuffix(strings.ToUpper(row.text("status.status_code", "status_code", "status.code")), "ERROR") {
 		s.Status().SetCode(ptrace.StatusCodeError)
 	}
@@ -235,21 +235,42 @@ func hexID(text, field string, size int, set func([]byte)) *scenario.Error {
 	return nil
 }
 
-// Timestamp reads an instant: RFC 3339, with a space or a T, or the time since 1970 in seconds,
-// milliseconds, microseconds or nanoseconds, by the number of digits. 0: it is none of these.
-func Timestamp(text string) pcommon.Timestamp {
-	if n, err := strconv.ParseUint(text, 10, 63); err == nil {
-		switch digits := len(text); {
-		case digits <= 10:
-			return pcommon.Timestamp(n * 1e9)
-		case digits <= 13:
-			return pcommon.Timestamp(n * 1e6)
-		case digits <= 16:
-			return pcommon.Timestamp(n * 1e3)
-		}
-		return pcommon.Timestamp(n)
+// Instant sets an instant of a span. An empty text, 0 and the year 1, which programs write for no
+// instant, set nothing. Any other text is an error if [Timestamp] cannot read it: the order of the
+// steps rests on their instants.
+func Instant(field, text string, set func(pcommon.Timestamp)) *scenario.Error {
+	at := Timestamp(text)
+	if at == 0 && text != "" && text != "0" && !strings.HasPrefix(text, "0001-01-01") {
+		return scenario.Malformed(field, fmt.Sprintf("is %.60q", text), "write the instant in the form of RFC 3339, or as a number of seconds since 1970")
 	}
-	for _, form := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999"} {
+	set(at)
+	return nil
+}
+
+// Timestamp reads an instant: RFC 3339, with a space or a T, or the time since 1970 in seconds,
+// milliseconds, microseconds or nanoseconds, by the number of digits before the point. 0: it is
+// none of these.
+func Timestamp(text string) pcommon.Timestamp {
+	whole, fraction, _ := strings.Cut(text, ".")
+	if n, err := strconv.ParseUint(whole, 10, 63); err == nil {
+		zeros := 9 // of the unit in nanoseconds
+		switch digits := len(whole); {
+		case digits > 16:
+			zeros = 0
+		case digits > 13:
+			zeros = 3
+		case digits > 10:
+			zeros = 6
+		}
+		nanos := (fraction + "000000000")[:zeros]
+		at, err := strconv.ParseUint(strconv.FormatUint(n, 10)+nanos, 10, 63)
+		if err != nil {
+			return 0
+		}
+		return pcommon.Timestamp(at)
+	}
+	for _, form := range []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", "2006-01-02T15:04:05.999999999Z0700",
+		"2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999"} {
 		if at, err := time.Parse(form, text); err == nil && at.Year() >= 1970 && at.Year() < 2200 {
 			return pcommon.NewTimestampFromTime(at)
 		}

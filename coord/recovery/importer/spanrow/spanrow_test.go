@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/ptrace"
 
 	"recoveryledger/coord/recovery/importer/spanrow"
@@ -72,14 +73,35 @@ func TestRows(t *testing.T) {
 
 func TestTimestamp(t *testing.T) {
 	const second = 1_767_323_046
-	for _, text := range []string{"1767323046", "1767323046000", "1767323046000000", "1767323046000000000", "2026-01-02T03:04:06Z", "2026-01-02 03:04:06Z", "2026-01-02T03:04:06"} {
+	for _, text := range []string{"1767323046", "1767323046000", "1767323046000000", "1767323046000000000", "2026-01-02T03:04:06Z", "2026-01-02 03:04:06Z", "2026-01-02T03:04:06",
+		"1767323046.0", "2026-01-02 03:04:06", "2026-01-02T04:04:06+0100"} {
 		if got := spanrow.Timestamp(text); got != second*1_000_000_000 {
 			t.Errorf("%s: %d", text, got)
 		}
 	}
-	for _, text := range []string{"", "soon", "1900-01-02T03:04:06Z", "-1"} {
+	for _, text := range []string{"", "soon", "1900-01-02T03:04:06Z", "-1", "1.x", "9999999999999999999"} {
 		if got := spanrow.Timestamp(text); got != 0 {
 			t.Errorf("%q: %d", text, got)
+		}
+	}
+}
+
+// TestInstants refuses what is there and cannot be read. What stands for no instant is none, and a
+// fraction counts.
+func TestInstants(t *testing.T) {
+	for _, text := range []string{"0000-00-00", "9999-01-01T00:00:00Z", "-5", "1.7e9"} {
+		row := strings.Replace(flat, "{", `{"start_time": "`+text+`", `, 1)
+		if _, _, wrong := spanrow.Read(jsontext.Value(row)); wrong == nil || wrong.Field != "/start_time" {
+			t.Errorf("%s: %v", text, wrong)
+		}
+	}
+	for text, want := range map[string]pcommon.Timestamp{"0": 0, "0001-01-01T00:00:00Z": 0, "1767323046.25": 1_767_323_046_250_000_000, "1767323046000.5": 1_767_323_046_000_500_000} {
+		row := strings.Replace(flat, "{", `{"end_time": `+text+`, `, 1)
+		if strings.Contains(text, "-") {
+			row = strings.Replace(flat, "{", `{"end_time": "`+text+`", `, 1)
+		}
+		if s, _, wrong := spanrow.Read(jsontext.Value(row)); wrong != nil || s.EndTimestamp() != want {
+			t.Errorf("%s: %v, %d", text, wrong, s.EndTimestamp())
 		}
 	}
 }
