@@ -161,7 +161,7 @@ type decision struct {
 // is in the log about the task when the coordinator has given it on.
 func (m *machine) decisions(id, script string) (holder entry.Principal, all []decision) {
 	m.t.Helper()
-	task, holder := m.given(id, "--max-retries", "5")
+	task, holder := m.given(id, "--max-retries", "5", "--lease-ms", "600000") // who gets the task then must not lose it
 	run, said := m.scripted(holder, task, script+"; exit 1")
 	if code := exitOf(run.Run()); code != 7 {
 		m.t.Fatalf("%s: exit code %d: %s", id, code, said)

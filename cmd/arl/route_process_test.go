@@ -70,7 +70,7 @@ func TestRouterObeysPolicy(t *testing.T) {
 	m.workers("one", "two")
 	m.ruled()
 	for _, kind := range []string{"fragile", "stubborn", "charges"} {
-		m.arl("task", "create", kind, "--type", kind, "--lease-ms", leaseOf(2000), "--reason", "to be lost")
+		m.arl("task", "create", kind, "--type", kind, "--lease-ms", m.lease(2000), "--reason", "to be lost")
 		first := m.until("operator#"+kind, func(t *api.Task) bool { return t.State == entry.TaskAssigned })
 		again := func(t *api.Task) bool { return t.State == entry.TaskAssigned && t.Epoch == 2 }
 		if kind == "fragile" {
@@ -135,7 +135,7 @@ func TestReassignObeysPolicy(t *testing.T) {
 			t.Errorf("%s %v was refused, and the task is %+v", task, flags, now)
 		}
 	}
-	m.arl("task", "create", "untyped", "--lease-ms", leaseOf(3000), "--reason", "for a person")
+	m.arl("task", "create", "untyped", "--lease-ms", m.lease(3000), "--reason", "for a person")
 	reassign("operator#untyped", 2, "name the agent with --agent")
 	reassign("operator#untyped", 0, "  new\n", "--agent", "one")
 	m.arl("task", "create", "strange", "--type", "dance", "--reason", "nobody can")
@@ -145,7 +145,7 @@ func TestReassignObeysPolicy(t *testing.T) {
 	reassign("operator#untyped", 6, "one just failed at this task", "--agent", "one")
 	reassign("operator#untyped", 0, "  new\n", "--agent", "two")
 
-	charges, _ := m.given("charges", "--lease-ms", leaseOf(3000))
+	charges, _ := m.given("charges", "--lease-ms", m.lease(3000))
 	lost := m.loses(charges, failed)
 	reassign(charges, 6, "(later[0])", "--agent", string(lost.Agent))
 	if now := m.stands(charges); len(now.Candidates) != 2 || now.Candidates[0].Agent == lost.Agent || now.Candidates[1].Agent == lost.Agent {
@@ -164,7 +164,7 @@ func TestReassignObeysPolicy(t *testing.T) {
 		t.Errorf("%s, want %s", list, lonely)
 	}
 
-	m.arl("task", "create", "stubborn", "--type", "stubborn", "--lease-ms", leaseOf(3000), "--reason", "to be lost")
+	m.arl("task", "create", "stubborn", "--type", "stubborn", "--lease-ms", m.lease(3000), "--reason", "to be lost")
 	lost = m.loses("operator#stubborn", failed)
 	reassign("operator#stubborn", 0, "  new\n", "--agent", string(lost.Agent))
 	m.arl("log", "audit")

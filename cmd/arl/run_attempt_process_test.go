@@ -37,7 +37,7 @@ func TestKilledRetryIsLogged(t *testing.T) {
 	m.workers("one", "two")
 	rules, _ := m.crashRule("retry", "fail_reassign")
 	m.arl("policy", "apply", rules, "--reason", "rules in the log", "--yes")
-	task, holder := m.given("charge", "--max-retries", "5", "--lease-ms", leaseOf(6000))
+	task, holder := m.given("charge", "--max-retries", "5", "--lease-ms", m.lease(6000))
 	run, said := m.scripted(holder, task, `[ "$ARL_ATTEMPT" = 1 ] && exit 1; echo once more >&2; exec sleep 20`)
 	m.follows(run, said, "once more")
 	m.must(run.Process.Kill())
@@ -52,7 +52,7 @@ func TestKilledRetryIsLogged(t *testing.T) {
 		t.Errorf("done: %q, want %q last; %s", got, want, said)
 	}
 
-	task, holder = m.given("last", "--max-retries", "0", "--lease-ms", leaseOf(6000))
+	task, holder = m.given("last", "--max-retries", "0", "--lease-ms", m.lease(6000))
 	run, said = m.scripted(holder, task, `echo begun >&2; exec sleep 20`)
 	m.follows(run, said, "begun")
 	m.must(run.Process.Kill())

@@ -124,15 +124,6 @@ func (c *chaos) started(pid string, done chan error) int {
 // it, unless the fault leaves its claim alone, or only interrupts it.
 func once(number int) bool { return number%7 == 6 }
 
-// lease is how long a holder has until its next sign of life, in milliseconds. A holder starts arl
-// seven times; on a machine where that takes longer than the lease, no task would ever end.
-func (c *chaos) lease() string {
-	c.t.Helper()
-	began := time.Now()
-	c.arl("task", "list")
-	return strconv.FormatInt(max(1000, 10*time.Since(began).Milliseconds()), 10)
-}
-
 // finish has workers hold a task until it is over.
 func (c *chaos) finish(number int) (fault string) {
 	c.t.Helper()
@@ -141,7 +132,7 @@ func (c *chaos) finish(number int) (fault string) {
 	if once(number) {
 		retries = "0"
 	}
-	c.arl("task", "create", "t"+strconv.Itoa(number), "--type", "charges", "--lease-ms", c.lease(), "--max-retries", retries, "--reason", "chaos")
+	c.arl("task", "create", "t"+strconv.Itoa(number), "--type", "charges", "--lease-ms", c.lease(1000), "--max-retries", retries, "--reason", "chaos")
 	f := faults[number%len(faults)]
 	script, hit := chaosAgent, func(s *exec.Cmd, agent int) {
 		if f.hit != nil {

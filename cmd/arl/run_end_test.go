@@ -185,7 +185,7 @@ func TestRunLosesTouch(t *testing.T) {
 	m := newMachine(t)
 	m.start()
 	m.workers("one")
-	task, holder := m.given("hangs", "--lease-ms", leaseOf(2000), "--max-retries", "0")
+	task, holder := m.given("hangs", "--lease-ms", m.lease(2000), "--max-retries", "0")
 	address := m.between(func(r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/lease") {
 			return true
@@ -350,7 +350,7 @@ func TestRunLeavesAZombie(t *testing.T) {
         - { strategy: retry }
         - { strategy: escalate }`)
 	m.workers("one")
-	task, _ := m.given("haunted", "--lease-ms", leaseOf(3000), "--max-retries", "5")
+	task, _ := m.given("haunted", "--lease-ms", m.lease(3000), "--max-retries", "5")
 	dir := t.TempDir()
 	zombie, said := m.scripted("one", task, `cd "`+dir+`"; kill -9 $PPID; while ! test -e go; do sleep 0.05; done
 "$ARL_PROGRAM" work begin late --effect irrevocable 2>> words; echo "begin $?" >> words

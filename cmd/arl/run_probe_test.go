@@ -105,7 +105,7 @@ func TestRunReconcilesEarlierClaim(t *testing.T) {
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
-	m.arl("task", "create", "charges", "--type", "charges", "--lease-ms", leaseOf(3000), "--reason", "three charges")
+	m.arl("task", "create", "charges", "--type", "charges", "--lease-ms", m.lease(3000), "--reason", "three charges")
 	work := t.TempDir()
 	run := func(name entry.Principal, script string) (*exec.Cmd, *bytes.Buffer) {
 		return m.command(nil, "run", "--task", "operator#charges", "--key", filepath.Join(m.home, string(name)+".key"),

@@ -72,13 +72,13 @@ func (m *machine) command(env []string, args ...string) (*exec.Cmd, *bytes.Buffe
 	return cmd, said
 }
 
-// leaseOf is a lease that is lost soon. The race detector, which has -short, makes a program begin
-// so late that the lease would be over before.
-func leaseOf(ms int) string {
-	if testing.Short() {
-		ms *= 3
-	}
-	return strconv.Itoa(ms)
+// lease is a lease in milliseconds that is lost soon, and longer than a holder takes to start: a
+// busy machine, or the race detector, makes a start of arl take seconds.
+func (m *machine) lease(ms int64) string {
+	m.t.Helper()
+	began := time.Now()
+	m.arl("task", "list")
+	return strconv.FormatInt(max(ms, 10*time.Since(began).Milliseconds()), 10)
 }
 
 // supervised is arl run of a recipe, for a worker.

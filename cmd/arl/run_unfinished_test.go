@@ -153,7 +153,7 @@ func TestRunSignalsForLostClaim(t *testing.T) {
 	} {
 		t.Run(c.id, func(t *testing.T) {
 			m.t = t
-			m.arl("task", "create", c.id, "--lease-ms", leaseOf(3000), "--max-retries", "0", "--reason", "one charge")
+			m.arl("task", "create", c.id, "--lease-ms", m.lease(3000), "--max-retries", "0", "--reason", "one charge")
 			task := "operator#" + c.id
 			m.arl("task", "reassign", task, "--agent", "one", "--reason", "begin", "--yes")
 			killed, said := m.scripted("one", task, c.script+"; kill -9 $PPID; kill -9 $$")
@@ -198,7 +198,7 @@ func TestRunTwiceAfterLostClaim(t *testing.T) {
 	m.start()
 	m.workers("one")
 	const task = "operator#twice"
-	m.arl("task", "create", "twice", "--lease-ms", leaseOf(3000), "--max-retries", "0", "--reason", "one charge")
+	m.arl("task", "create", "twice", "--lease-ms", m.lease(3000), "--max-retries", "0", "--reason", "one charge")
 	m.arl("task", "reassign", task, "--agent", "one", "--reason", "begin", "--yes")
 	killed, said := m.scripted("one", task, `"$ARL_PROGRAM" work begin pay --effect irrevocable; kill -9 $PPID; kill -9 $$`)
 	if code := exitOf(killed.Run()); code != -1 {
