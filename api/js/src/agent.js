@@ -226,6 +226,7 @@ export class Agent {
    * @returns {Promise<{[exec: string]: string}>} the executions of the agent that were undone and that it was not told of
    *   before, with the result of each
    * @throws {Unreachable} after the timeout; it says what the incident waits for
+   * @throws {StateError} once the agent is closed
    */
   async obey({ timeout = Infinity } = {}) {
     this.#outside("obey");
@@ -237,6 +238,7 @@ export class Agent {
     try {
       for (let pause = 50; ; pause = Math.min(pause * 1.5, 1000)) {
         this.#raise();
+        if (this.#closing) throw new StateError("the agent was closed");
         for (const incident of waiting) if (OVER.includes((await this.ledger.incident(incident)).state)) waiting.delete(incident);
         if (!waiting.size && this.#quiet()) return this.#toldByReturn();
         if (performance.now() > till) throw await this.#late(timeout, [...waiting].sort((a, b) => a - b));

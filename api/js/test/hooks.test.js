@@ -2,7 +2,7 @@
 /** Hooks that throw, hang, return nonsense, or fail: each has a clear outcome. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { InputError, NoEffect, NotUndone, RolledBack } from "../src/index.js";
+import { InputError, NoEffect, NotUndone, RolledBack, StateError } from "../src/index.js";
 import { live } from "./support.js";
 
 /**
@@ -11,10 +11,12 @@ import { live } from "./support.js";
  * @param {import("node:test").TestContext} t
  * @param {import("../src/hooks.js").Undoes} undoes
  * @param {{idempotent?: boolean, probe?: import("../src/hooks.js").Undoes, limit?: number}} [options]
+ * @param {(agent: import("../src/index.js").Agent) => void} [got]
  */
-async function undo(t, undoes, options) {
+async function undo(t, undoes, options, got) {
   const at = await live(t);
   const agent = await at.connect();
+  got?.(agent);
   agent.compensates("charge", undoes, options);
   const exec = await agent.run("hooks", async (run) => {
     const charge = await run.step("charge", { effect: "compensable" }, () => ({ receipt: 7 }));
@@ -66,6 +68,19 @@ test("throws and is probed", async (t) => {
   assert.equal(await undo(t, () => {
     throw "no error at all";
   }, { probe: ({ keys }) => keys.length === 1 }), "compensated");
+});
+
+test("waits for itself", async (t) => {
+  /** @type {import("../src/index.js").Agent | undefined} */
+  let own;
+  const result = await undo(t, async () => void (await own?.obey()), {}, (agent) => (own = agent));
+  assert.equal(result, "unknown: compensate threw InputError: obey: called in a hook (let the hook end first: the rollback waits for its end)");
+});
+
+test("closes the agent", async (t) => {
+  /** @type {import("../src/index.js").Agent | undefined} */
+  let own;
+  await assert.rejects(undo(t, async () => void (await own?.close()), {}, (agent) => (own = agent)), StateError);
 });
 
 test("no effect is tried again", async (t) => {

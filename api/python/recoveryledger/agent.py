@@ -178,16 +178,20 @@ class Agent:
 
         Returns the executions of the agent that were undone and that it was not told of before, with the
         result of each. `timeout` is in seconds; after it the error is an Unreachable that says what the
-        incident waits for.
+        incident waits for. Once the agent is closed the error is a StateError.
         """
         if self.active and any(run.inside() for run in self._runs):
             raise InputError("obey: called in a step", "leave the step first: a rollback waits for its end")
+        if self._obeys():
+            raise InputError("obey: called in a hook", "let the hook end first: the rollback waits for its end")
         self.follow()
         self._poke()
         till = None if timeout is None else time.monotonic() + timeout
         pause, waiting = 0.05, set(self._signalled)
         while True:
             self._raise()
+            if self._closing:
+                raise StateError("the agent was closed")
             for incident in list(waiting):
                 if self.ledger.incident(incident)["state"] in OVER:
                     waiting.discard(incident)
@@ -199,6 +203,10 @@ class Agent:
             with self.changed:
                 self.changed.wait(pause)
             pause = min(pause * 1.5, 1.0)
+
+    def _obeys(self) -> bool:
+        """Whether the caller is a hook of this agent, whose end the thread that obeys waits for."""
+        return self._thread is threading.current_thread() or self._registry.inside()
 
     def _quiet(self) -> bool:
         with self.changed:
@@ -226,7 +234,7 @@ class Agent:
         self._closing = True
         with self.changed:
             self.changed.notify_all()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        if self._thread is not None and not self._obeys():
             self._interrupt()
             self._thread.join()
         if self.ledger.accepted is not None:

@@ -53,6 +53,7 @@ class Registry:
 
     def __init__(self, limit: float) -> None:
         self._limit = limit
+        self._here = threading.local()
         self._compensations: dict[str, _Declared] = {}
         self._restore: _Declared | None = None
         self.drained: Callable[[str], str] = lambda _: ""
@@ -130,7 +131,7 @@ class Registry:
         if found is None:
             raise InputError(f"nothing compensates {call.members[0]['exec']}", "declare it with @agent.compensates")
         try:
-            returned = _limited(found.function, self._undo(call), found.limit)
+            returned = self._limited(found.function, self._undo(call), found.limit)
         except NoEffect as why:
             return Report("no_effect", residual=str(why))
         except NotUndone as why:
@@ -145,7 +146,7 @@ class Registry:
         found = self._find(call.members)
         if found is None or found.probe is None:
             return Report("unknown")
-        had = _limited(found.probe, self._undo(call), found.limit)
+        had = self._limited(found.probe, self._undo(call), found.limit)
         if had is not None and type(had) is not bool:
             raise InputError(f"the probe of {call.members[0]['exec']} returned {had!r:.100}", "it returns True, False, or None if it does not know")
         return Report("unknown" if had is None else "done" if had else "no_effect")
@@ -163,7 +164,7 @@ class Registry:
         undo, kept = self._back(call)
         if self._restore is None or self._restore.probe is None:
             return Report("unknown")
-        had = _limited(self._restore.probe, undo, self._restore.limit)
+        had = self._limited(self._restore.probe, undo, self._restore.limit)
         if isinstance(had, str) and had.startswith(DIGESTS):
             return Report("done", digest=had)
         if had is True and kept:
@@ -178,7 +179,7 @@ class Registry:
         if kept and kept != call.digest:
             return Report("failed", residual="the state that the agent kept is not that of the checkpoint")
         try:
-            returned = _limited(self._restore.function, undo, self._restore.limit)
+            returned = self._limited(self._restore.function, undo, self._restore.limit)
         except NoEffect as why:
             return Report("no_effect", residual=str(why))
         except NotUndone as why:
@@ -190,6 +191,34 @@ class Registry:
         if returned is None:
             raise InputError(f"the restore of {call.checkpoint} returned None", "it returns the digest, where the agent keeps no state")
         return Report("done", digest=self.digest(state_bytes(returned)))
+
+    def inside(self) -> bool:
+        """Whether the caller is a function of this agent, at work."""
+        return getattr(self._here, "works", False)
+
+    def _limited(self, function: Function, undo: Undo, limit: float) -> Any:
+        """Calls a function in a thread of its own. The error is StillRunning after the limit."""
+        done: list[Any] = []
+        failed: list[BaseException] = []
+
+        def call() -> None:
+            self._here.works = True
+            try:
+                returned = function(undo)
+                done.append(asyncio.run(_awaited(returned)) if inspect.isawaitable(returned) else returned)
+            except BaseException as why:  # noqa: BLE001: it is raised again where it was called
+                failed.append(why)
+
+        thread = threading.Thread(target=call, name=f"undo {undo.exec}", daemon=True)
+        thread.start()
+        thread.join(limit)
+        if thread.is_alive():
+            raise StillRunning(f"the hook did not end within {limit:g} s, and may still act")
+        if failed:
+            if isinstance(failed[0], Exception):
+                raise failed[0]
+            raise RuntimeError(f"the hook raised {type(failed[0]).__name__}") from failed[0]
+        return done[0]
 
 
 def state_bytes(state: Any) -> bytes:
@@ -211,30 +240,6 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, bool, int, float)):
         return value
     raise TypeError(f"a {type(value).__name__} is no value of JSON")
-
-
-def _limited(function: Function, undo: Undo, limit: float) -> Any:
-    """Calls a function in a thread of its own. The error is StillRunning after the limit."""
-    done: list[Any] = []
-    failed: list[BaseException] = []
-
-    def call() -> None:
-        try:
-            returned = function(undo)
-            done.append(asyncio.run(_awaited(returned)) if inspect.isawaitable(returned) else returned)
-        except BaseException as why:  # noqa: BLE001: it is raised again where it was called
-            failed.append(why)
-
-    thread = threading.Thread(target=call, name=f"undo {undo.exec}", daemon=True)
-    thread.start()
-    thread.join(limit)
-    if thread.is_alive():
-        raise StillRunning(f"the hook did not end within {limit:g} s, and may still act")
-    if failed:
-        if isinstance(failed[0], Exception):
-            raise failed[0]
-        raise RuntimeError(f"the hook raised {type(failed[0]).__name__}") from failed[0]
-    return done[0]
 
 
 async def _awaited(returned: Any) -> Any:

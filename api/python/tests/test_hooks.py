@@ -14,7 +14,7 @@ from .support import Live
 class Hooks(Live):
     def undo(self, function: Any, **options: Any) -> str:
         """The result of a charge that a function compensates, and what is left of it."""
-        agent = self.connect()
+        agent = self.agent = self.connect()
         agent.compensates("charge", **options)(function)
         with agent.run("hooks") as run:
             with run.step("charge", effect="compensable") as charge:
@@ -94,6 +94,21 @@ class Hooks(Live):
         self.addCleanup(free.set)
         self.assertEqual(self.undo(lambda _: free.wait() and None, limit=0.2, idempotent=True),
                          "unknown: the hook did not end within 0.2 s, and may still act")
+
+    def test_waits_for_itself(self) -> None:
+        self.assertEqual(self.undo(lambda _: self.agent.obey()), "unknown: compensate raised InputError: obey: called in a hook "
+                         "(let the hook end first: the rollback waits for its end)")
+
+    def test_closes(self) -> None:
+        closed = threading.Event()
+
+        def compensate(_: Undo) -> None:
+            self.agent.close()
+            closed.set()
+
+        with self.assertRaisesRegex(recoveryledger.StateError, "the agent was closed"):
+            self.undo(compensate)
+        self.assertTrue(closed.wait(20))
 
     def test_exits(self) -> None:
         self.assertIn("unknown: compensate raised RuntimeError: the hook raised SystemExit", self.undo(lambda _: exit(1)))
