@@ -185,7 +185,8 @@ func TestRunLosesTouch(t *testing.T) {
 	m := newMachine(t)
 	m.start()
 	m.workers("one")
-	task, holder := m.given("hangs", "--lease-ms", m.lease(2000), "--max-retries", "0")
+	lease := m.lease(2000)
+	task, holder := m.given("hangs", "--lease-ms", lease, "--max-retries", "0")
 	address := m.between(func(r *http.Request) bool {
 		if !strings.HasSuffix(r.URL.Path, "/lease") {
 			return true
@@ -195,7 +196,9 @@ func TestRunLosesTouch(t *testing.T) {
 	})
 	began := time.Now()
 	cmd, said := m.scripted(holder, task, `trap "" TERM; sleep 600`, "--url", address)
-	if code, took := exitOf(cmd.Run()), time.Since(began); code != 6 || took > 20*time.Second {
+	term, err := time.ParseDuration(lease + "ms")
+	m.must(err)
+	if code, took := exitOf(cmd.Run()), time.Since(began); code != 6 || took > term+18*time.Second { // a request has a minute
 		t.Errorf("exit code %d after %v: %s", code, took, said)
 	}
 	m.until(task, func(t *api.Task) bool { return t.State == entry.TaskFailed }, said)
