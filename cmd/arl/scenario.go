@@ -16,6 +16,7 @@ import (
 	"recoveryledger/cmd/arl/rollouts"
 	"recoveryledger/coord/audit"
 	"recoveryledger/coord/recovery/importer"
+	"recoveryledger/coord/recovery/scenario"
 )
 
 func (a *app) scenarioCommand() *cobra.Command {
@@ -79,6 +80,9 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 		err = a.importLedger(ctx, files, o, w)
 	} else {
 		err = a.importRuns(ctx, files, o, w)
+	}
+	if wrong, ok := errors.AsType[*scenario.Error](err); ok && wrong.Record > 0 && !o.keepGoing {
+		err = fmt.Errorf("%w; or pass over such records: --keep-going", err)
 	}
 	err = errors.Join(err, exit.With(exit.IO, out.Flush()))
 	if err == nil {
