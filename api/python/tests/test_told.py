@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 from typing import Any
 
@@ -87,10 +88,10 @@ class Told(Live):
         self.assertEqual(len(self.undone), 1)
 
     def test_in_another_thread(self) -> None:
-        told: list[RolledBack] = []
+        told: queue.Queue[RolledBack] = queue.Queue()
         ready = threading.Event()
 
-        with self.agent.run("threads", on_rollback=told.append) as run:
+        with self.agent.run("threads", on_rollback=told.put) as run:
             run.checkpoint("begun", {})
             with run.step("read", effect="reversible") as read:
                 pass
@@ -102,14 +103,15 @@ class Told(Live):
                         with run.step("turn", id=str(turn)):
                             threading.Event().wait(0.01)
                 except RolledBack as why:
-                    told.append(why)
+                    told.put(why)
 
             thread = threading.Thread(target=work)
             thread.start()
             ready.wait()
             run.signal(read, "output.bad_arguments")
+            both = [told.get(timeout=20) for _ in range(2)]  # the callback and the thread, in any order
             thread.join(20)
-        self.assertEqual([sorted(why.undone.values())[-1] for why in told][:2], ["restored", "restored"])
+        self.assertEqual([sorted(why.undone.values())[-1] for why in both], ["restored", "restored"])
 
     def test_a_task_is_told_at_its_await(self) -> None:
         async def loop() -> str:
