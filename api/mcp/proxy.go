@@ -59,7 +59,8 @@ type Config struct {
 	Connect func() sdk.Transport
 	// Patience is the longest wait for the ledger before a call. Limit is the longest wait for the
 	// answer of a tool, also of a compensation. Ask is the longest wait for another answer that the
-	// proxy itself needs: a new session, the list of tools, a call before a call, a probe.
+	// proxy itself needs: a new session, the list of tools, a call before a call, a probe. It also
+	// bounds the open calls of a client that has left.
 	Patience, Limit, Ask time.Duration
 	Tell                 func(format string, args ...any) // for people; nil: nowhere
 }

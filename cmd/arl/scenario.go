@@ -82,7 +82,7 @@ func (a *app) importScenario(ctx context.Context, files []string, o *scenarioOpt
 		err = a.importRuns(ctx, files, o, w)
 	}
 	if wrong, ok := errors.AsType[*scenario.Error](err); ok && wrong.Record > 0 && !o.keepGoing {
-		err = fmt.Errorf("%w; or pass over such records: --keep-going", err)
+		err = fmt.Errorf("%w; or go on without what cannot be used: --keep-going", err)
 	}
 	err = errors.Join(err, exit.With(exit.IO, out.Flush()))
 	if err == nil {

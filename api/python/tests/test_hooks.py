@@ -99,6 +99,21 @@ class Hooks(Live):
         self.assertEqual(self.undo(lambda _: self.agent.obey()), "unknown: compensate raised InputError: obey: called in a hook "
                          "(let the hook end first: the rollback waits for its end)")
 
+    def test_one_of_the_five_waits_for_itself(self) -> None:
+        agent = self.connect()
+
+        def compensate(_: Call) -> Report:
+            agent.obey()
+            return Report("done")
+
+        agent.use(recoveryledger.Hooks(compensate=compensate))
+        with agent.run("itself") as run:
+            with run.step("charge", effect="compensable") as charge:
+                pass
+            incident = run.signal(charge, "output.bad_arguments")
+            self.assertEqual(self.outcomes(agent, incident), {"charge": "unknown"})
+            self.assertIn("obey: called in a hook", self.residual(charge.exec))
+
     def test_closes(self) -> None:
         closed = threading.Event()
 

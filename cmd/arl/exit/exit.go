@@ -265,7 +265,7 @@ func Remedy(err error) string {
 	request, asked := errors.AsType[*url.Error](err)
 	switch {
 	case asked && request.Timeout():
-		return "a server takes the connection, and does not answer: see whether the ledger hangs or is overloaded, or pass --url"
+		return "see whether the ledger hangs or is overloaded, and whether a firewall drops what is sent to it, or pass --url"
 	case errors.Is(err, errRefused):
 		return "no server listens at this address: start the ledger with arl serve, or pass --url"
 	case errors.Is(err, errAddress):
