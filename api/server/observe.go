@@ -37,9 +37,7 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 		s.metrics.Request(c.Request().Method, route, status, took)
 		ctx := c.Request().Context()
 		if s.cfg.Tracer != nil {
-			span := trace.SpanFromContext(ctx)
-			span.SetName(c.Request().Method + " " + route)
-			span.SetAttributes(attribute.String("http.route", route), attribute.String("request.id", id))
+			trace.SpanFromContext(ctx).SetAttributes(attribute.String("request.id", id))
 		}
 		if s.cfg.Logger.Enabled(ctx, slog.LevelDebug) {
 			s.cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("request", id), slog.String("client", c.RealIP()),

@@ -4,14 +4,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/labstack/echo/v4"
 	"github.com/labstack/echo/v4/middleware"
-	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/contrib/instrumentation/github.com/labstack/echo/otelecho"
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	"golang.org/x/time/rate"
@@ -79,7 +78,7 @@ func (s *Server) routes() error {
 	e.HTTPErrorHandler = s.answerError
 	e.IPExtractor = echo.ExtractIPDirect() // a header may lie
 	s.middleware(e)
-	s.router, s.handler = e, s.traced(withHead(e))
+	s.router, s.handler = e, withHead(e)
 	if s.cfg.Pages != nil {
 		for _, path := range s.cfg.Pages.Paths() {
 			if show := echo.WrapHandler(s.cfg.Pages); slices.Contains(s.cfg.Pages.Streams(), path) {
@@ -146,6 +145,10 @@ func routerPath(path string) string {
 
 // middleware returns the middleware that every request passes, the outermost first.
 func (s *Server) middleware(e *echo.Echo) {
+	if s.cfg.Tracer != nil {
+		e.Use(otelecho.Middleware("", otelecho.WithTracerProvider(s.cfg.Tracer),
+			otelecho.WithMeterProvider(noop.NewMeterProvider()), otelecho.WithPropagators(propagation.TraceContext{})))
+	}
 	e.Use(s.observe)
 	secure := middleware.SecureConfig{
 		XSSProtection: "0", ContentTypeNosniff: "nosniff", XFrameOptions: "DENY", ReferrerPolicy: "no-referrer",
@@ -178,13 +181,4 @@ func (s *Server) middleware(e *echo.Echo) {
 			return entry.Refuse(entry.RateLimited, "", "more than %g requests a second from %s", s.cfg.Rate, client)
 		},
 	}))
-}
-
-// traced makes spans of requests if the server has a tracer.
-func (s *Server) traced(next http.Handler) http.Handler {
-	if s.cfg.Tracer == nil {
-		return next
-	}
-	return otelhttp.NewHandler(next, "http", otelhttp.WithTracerProvider(s.cfg.Tracer),
-		otelhttp.WithMeterProvider(noop.NewMeterProvider()), otelhttp.WithPropagators(propagation.TraceContext{}))
 }

@@ -2,8 +2,6 @@ package histories
 
 import (
 	"path/filepath"
-	"reflect"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -16,15 +14,8 @@ type column struct {
 	Name        string `json:"name"`
 	Datatype    string `json:"datatype"`
 	Description string `json:"dc:description"`
-}
 
-// columns returns the columns of a row, in the order of its fields.
-func columns() (list []column) {
-	for field := range reflect.TypeFor[row]().Fields() {
-		name, _, _ := strings.Cut(field.Tag.Get("parquet"), ",")
-		list = append(list, column{name, field.Tag.Get("csvw"), field.Tag.Get("doc")})
-	}
-	return list
+	of func(*row) any // value of the column in a row
 }
 
 // metadata is the document beside a table whose format has no room for metadata.
@@ -39,7 +30,7 @@ type metadata struct {
 
 func writeMetadata(file string, p proof) error {
 	m := metadata{Context: "http://www.w3.org/ns/csvw", URL: filepath.Base(file), Notes: p.histories}
-	m.Schema.Columns = columns()
+	m.Schema.Columns = columns
 	content, err := json.Marshal(m)
 	if err != nil {
 		return err

@@ -7,13 +7,11 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/parquet-go/parquet-go"
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger/durable"
@@ -29,16 +27,41 @@ const (
 
 // row is an entry under a subject, as SQL reads it.
 type row struct {
-	Subject      string `parquet:"subject,dict" csvw:"string" doc:"type and value of the subject"`
-	Label        string `parquet:"label,dict" csvw:"string" doc:"label of the entry under the subject"`
-	Index        uint64 `parquet:"index" csvw:"nonNegativeInteger" doc:"position in the log"`
-	RegisteredAt int64  `parquet:"registered_at,timestamp" csvw:"dateTimeStamp" doc:"time at which the ledger registered the entry"`
-	Kind         string `parquet:"kind,dict" csvw:"string" doc:"kind of the entry"`
-	Issuer       string `parquet:"iss,dict" csvw:"string" doc:"principal that signed the entry"`
-	Workflow     string `parquet:"wid,dict" csvw:"string" doc:"workflow; empty: none"`
-	ID           string `parquet:"jti" csvw:"string" doc:"id of the entry"`
-	LeafHash     string `parquet:"leaf_hash" csvw:"string" doc:"hash of the leaf, base64"`
-	Payload      string `parquet:"payload,json" csvw:"json" doc:"content of the entry"`
+	Subject      string         `json:"subject"`
+	Label        string         `json:"label"`
+	Index        uint64         `json:"index"`
+	RegisteredAt instant        `json:"registered_at"`
+	Kind         string         `json:"kind"`
+	Issuer       string         `json:"iss"`
+	Workflow     string         `json:"wid"`
+	ID           string         `json:"jti"`
+	LeafHash     string         `json:"leaf_hash"`
+	Payload      jsontext.Value `json:"payload"`
+}
+
+// instant is Unix time in milliseconds.
+type instant int64
+
+// String returns the time in UTC, in the form of CSV and NDJSON.
+func (at instant) String() string {
+	return time.UnixMilli(int64(at)).UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// MarshalText returns the same.
+func (at instant) MarshalText() ([]byte, error) { return []byte(at.String()), nil }
+
+// columns are those of a table, in the order of a row's fields.
+var columns = []column{
+	{"subject", "string", "type and value of the subject", func(r *row) any { return r.Subject }},
+	{"label", "string", "label of the entry under the subject", func(r *row) any { return r.Label }},
+	{"index", "nonNegativeInteger", "position in the log", func(r *row) any { return r.Index }},
+	{"registered_at", "dateTimeStamp", "time at which the ledger registered the entry", func(r *row) any { return r.RegisteredAt }},
+	{"kind", "string", "kind of the entry", func(r *row) any { return r.Kind }},
+	{"iss", "string", "principal that signed the entry", func(r *row) any { return r.Issuer }},
+	{"wid", "string", "workflow; empty: none", func(r *row) any { return r.Workflow }},
+	{"jti", "string", "id of the entry", func(r *row) any { return r.ID }},
+	{"leaf_hash", "string", "hash of the leaf, base64", func(r *row) any { return r.LeafHash }},
+	{"payload", "json", "content of the entry", func(r *row) any { return r.Payload }},
 }
 
 // WriteRows writes the entries that histories prove as a table. The table has a row for each entry
@@ -86,8 +109,8 @@ func rowsOf(r *verify.Report) (rows []row) {
 			e := &r.Entries[at]
 			for _, l := range e.Subjects(index) {
 				if l.Subject == a.Subject {
-					rows = append(rows, row{strings.TrimSuffix(fmt.Sprintf("%s:%s", l.Type, l.Value), ":"), string(l.Label), index, e.RegisteredAt, string(e.Kind),
-						string(e.Header.Iss), string(e.Header.Wid), e.Header.JTI, e.LeafHash().String(), string(e.Payload())})
+					rows = append(rows, row{strings.TrimSuffix(fmt.Sprintf("%s:%s", l.Type, l.Value), ":"), string(l.Label), index, instant(e.RegisteredAt), string(e.Kind),
+						string(e.Header.Iss), string(e.Header.Wid), e.Header.JTI, e.LeafHash().String(), jsontext.Value(e.Payload())})
 				}
 			}
 		}
@@ -115,34 +138,19 @@ func proofs(m *verify.Material) (p proof, err error) {
 	return p, nil
 }
 
-func writeParquet(out *bytes.Buffer, rows []row, p proof) error {
-	var files strings.Builder
-	for _, h := range p.histories {
-		files.Write(append(slices.Clip(h), '\n'))
-	}
-	w := parquet.NewGenericWriter[row](out, parquet.Compression(&parquet.Zstd),
-		parquet.KeyValueMetadata(metaHeads, strings.Join(slices.Compact(slices.Sorted(slices.Values(p.heads))), "\n")),
-		parquet.KeyValueMetadata(metaHistories, files.String()))
-	if _, err := w.Write(rows); err != nil {
-		return err
-	}
-	return w.Close()
-}
-
-// instant returns the time of registration in the form of CSV and NDJSON.
-func (r *row) instant() string {
-	return time.UnixMilli(r.RegisteredAt).UTC().Format("2006-01-02T15:04:05.000Z")
-}
-
 func writeCSV(out *bytes.Buffer, rows []row) error {
 	w := csv.NewWriter(out)
-	names := []string{}
-	for _, c := range columns() {
-		names = append(names, c.Name)
+	var line []string
+	for _, c := range columns {
+		line = append(line, c.Name)
 	}
-	_ = w.Write(names) // w.Error returns the error
-	for _, r := range rows {
-		_ = w.Write([]string{r.Subject, r.Label, strconv.FormatUint(r.Index, 10), r.instant(), r.Kind, r.Issuer, r.Workflow, r.ID, r.LeafHash, r.Payload})
+	_ = w.Write(line) // w.Error returns the error
+	for i := range rows {
+		line = line[:0]
+		for _, c := range columns {
+			line = append(line, fmt.Sprint(c.of(&rows[i])))
+		}
+		_ = w.Write(line)
 	}
 	w.Flush()
 	return w.Error()
@@ -150,19 +158,7 @@ func writeCSV(out *bytes.Buffer, rows []row) error {
 
 func writeNDJSON(out *bytes.Buffer, rows []row) error {
 	for _, r := range rows {
-		line := struct {
-			Subject      string         `json:"subject"`
-			Label        string         `json:"label"`
-			Index        uint64         `json:"index"`
-			RegisteredAt string         `json:"registered_at"`
-			Kind         string         `json:"kind"`
-			Issuer       string         `json:"iss"`
-			Workflow     string         `json:"wid"`
-			ID           string         `json:"jti"`
-			LeafHash     string         `json:"leaf_hash"`
-			Payload      jsontext.Value `json:"payload"`
-		}{r.Subject, r.Label, r.Index, r.instant(), r.Kind, r.Issuer, r.Workflow, r.ID, r.LeafHash, jsontext.Value(r.Payload)}
-		if err := json.MarshalWrite(out, line); err != nil {
+		if err := json.MarshalWrite(out, r); err != nil {
 			return err
 		}
 		out.WriteByte('\n')

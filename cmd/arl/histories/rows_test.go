@@ -1,15 +1,19 @@
 package histories
 
 import (
+	"bytes"
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/testlog"
@@ -58,7 +62,7 @@ func TestRows(t *testing.T) {
 		var got []string
 		for _, one := range rows {
 			got = append(got, strings.Join([]string{one.Subject, one.Label, decimal(one.Index)}, " "))
-			if !strings.Contains(one.Payload, `"jti":"`+one.ID+`"`) || one.Issuer == "" || one.Kind == "" || len(one.LeafHash) != 44 {
+			if !strings.Contains(string(one.Payload), `"jti":"`+one.ID+`"`) || one.Issuer == "" || one.Kind == "" || len(one.LeafHash) != 44 {
 				t.Errorf("%s: row %+v", format, one)
 			}
 		}
@@ -88,8 +92,7 @@ func readRows(t *testing.T, file string) (rows []row, proof string) {
 	must(t, err)
 	switch filepath.Ext(file) {
 	case ".parquet":
-		rows, err = parquet.ReadFile[row](file)
-		must(t, err)
+		rows = readParquet(t, content)
 		opened, err := os.Open(file)
 		must(t, err)
 		defer opened.Close()
@@ -110,7 +113,7 @@ func readRows(t *testing.T, file string) (rows []row, proof string) {
 			}
 			var index uint64
 			must(t, json.Unmarshal([]byte(line[2]), &index))
-			rows = append(rows, row{Subject: line[0], Label: line[1], Index: index, Kind: line[4], Issuer: line[5], Workflow: line[6], ID: line[7], LeafHash: line[8], Payload: line[9]})
+			rows = append(rows, row{Subject: line[0], Label: line[1], Index: index, Kind: line[4], Issuer: line[5], Workflow: line[6], ID: line[7], LeafHash: line[8], Payload: jsontext.Value(line[9])})
 		}
 	default:
 		for line := range strings.Lines(string(content)) {
@@ -124,7 +127,7 @@ func readRows(t *testing.T, file string) (rows []row, proof string) {
 			}
 			must(t, json.Unmarshal([]byte(line), &one, json.MatchCaseInsensitiveNames(true)))
 			rows = append(rows, row{Subject: one.Subject, Label: one.Label, Index: one.Index, Kind: one.Kind, Issuer: one.Issuer, ID: one.ID, LeafHash: one.LeafHash,
-				Payload: `"jti":"` + one.Payload["jti"].(string) + `"`})
+				Payload: jsontext.Value(`"jti":"` + one.Payload["jti"].(string) + `"`)})
 		}
 	}
 	content, err = os.ReadFile(file + "-metadata.json")
@@ -138,6 +141,61 @@ func readRows(t *testing.T, file string) (rows []row, proof string) {
 		proof += string(h) + "\n"
 	}
 	return rows, proof
+}
+
+// parquetRow is a row as the library reads it.
+type parquetRow struct {
+	Subject      string `parquet:"subject"`
+	Label        string `parquet:"label"`
+	Index        uint64 `parquet:"index"`
+	RegisteredAt int64  `parquet:"registered_at,timestamp"`
+	Kind         string `parquet:"kind"`
+	Issuer       string `parquet:"iss"`
+	Workflow     string `parquet:"wid"`
+	ID           string `parquet:"jti"`
+	LeafHash     string `parquet:"leaf_hash"`
+	Payload      string `parquet:"payload,json"`
+}
+
+// readParquet reads a file by a library that did not write it, and holds its schema to the one that
+// the library makes of the same columns.
+func readParquet(t *testing.T, content []byte) (rows []row) {
+	t.Helper()
+	f, err := parquet.OpenFile(bytes.NewReader(content), int64(len(content)))
+	must(t, err)
+	schema := parquet.NewSchema("row", parquet.SchemaOf(new(parquetRow)))
+	if got := f.Schema().String(); got != schema.String() {
+		t.Errorf("schema %s, want %s", got, schema)
+	}
+	table, err := parquet.Read[parquetRow](bytes.NewReader(content), int64(len(content)))
+	must(t, err)
+	for _, one := range table {
+		rows = append(rows, row{one.Subject, one.Label, one.Index, instant(one.RegisteredAt), one.Kind, one.Issuer, one.Workflow, one.ID, one.LeafHash, jsontext.Value(one.Payload)})
+	}
+	return rows
+}
+
+// TestParquetRandom writes tables of few and of many pages, of no row, and of values of any length.
+func TestParquetRandom(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		text := rapid.StringN(0, 40, -1)
+		want := make([]row, rapid.IntRange(0, 20).Draw(r, "rows"))
+		for i := range want {
+			long := text.Draw(r, "payload")
+			if i == 1 {
+				long = strings.Repeat(long, rapid.IntRange(0, pageSize/20).Draw(r, "times"))
+			}
+			payload, err := jsontext.AppendQuote(nil, long)
+			must(t, err)
+			want[i] = row{text.Draw(r, "subject"), "execution", rapid.Uint64().Draw(r, "index"), instant(rapid.Int64().Draw(r, "at")), "execution",
+				text.Draw(r, "iss"), text.Draw(r, "wid"), text.Draw(r, "jti"), strings.Repeat("=", 44), payload}
+		}
+		var out bytes.Buffer
+		must(t, writeParquet(&out, want, proof{}))
+		if got := readParquet(t, out.Bytes()); len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+			r.Fatalf("%d rows, want %d, or the same number with other values", len(got), len(want))
+		}
+	})
 }
 
 // TestRowsRefused: another end of a name, no history, no directory.
