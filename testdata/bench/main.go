@@ -91,7 +91,7 @@ func main() {
 	duration := flag.Duration("time", 4*time.Second, "time of each run")
 	rounds := flag.Int("rounds", 3, "runs of each side, in turn; medians count")
 	entries := flag.Int("entries", 1_000_000, "entries of the log that an empty node of a cluster catches up with")
-	faults := flag.Int("faults", 40, "kills and pauses of nodes of a cluster")
+	faults := flag.Int("faults", 200, "kills and pauses of nodes of a cluster")
 	only := flag.String("only", "", "regular expression of the cases to run")
 	profile := flag.String("cpuprofile", "", "file to write a processor profile of the whole run to; with the name of a node behind it, that of the node's last run")
 	growTo := flag.Int("grow", 0, "instead of the cases, fill a ledger to this size and measure at every power of ten")
