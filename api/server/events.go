@@ -43,7 +43,7 @@ func (s *Server) streaming(stream echo.HandlerFunc) echo.HandlerFunc {
 		defer s.streams.Give(client, 1)
 		s.metrics.Streams().Inc()
 		defer s.metrics.Streams().Dec()
-		ctx, cancel := s.untilDrained(c.Request().Context())
+		ctx, cancel := until(s.draining, c.Request().Context())
 		defer cancel()
 		if isHead(c.Request()) {
 			cancel()
@@ -117,17 +117,11 @@ func (s *Server) stream(c echo.Context, next uint64, q *listing) {
 	}
 }
 
-// untilDrained returns a context that also ends when the server is about to end.
-func (s *Server) untilDrained(ctx context.Context) (context.Context, context.CancelFunc) {
+// until returns a context that also ends with another one.
+func until(end, ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		select {
-		case <-s.draining:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	stop := context.AfterFunc(end, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 // feed is an event stream under way.

@@ -292,10 +292,8 @@ func (b *recoveryBatch) next() ([]byte, error) {
 			return nil, err
 		}
 	}
-	select {
-	case <-b.server.draining:
+	if b.server.draining.Err() != nil {
 		return nil, errDraining
-	default:
 	}
 	line, err := b.in.ReadSlice('\n')
 	b.size += int64(len(line))

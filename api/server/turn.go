@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"recoveryledger/api/metrics"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
 )
 
@@ -54,7 +56,7 @@ func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, 
 		}
 	}
 	began := time.Now()
-	answer, err := t.server.log.Submit(c.Request().Context(), entries...)
+	answer, err := t.server.agreed(c.Request().Context(), entries)
 	t.server.metrics.Submitted(outcomeOf(answer, err), time.Since(began))
 	if err != nil {
 		return nil, err
@@ -72,6 +74,21 @@ func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, 
 		}
 	}
 	return answer, nil
+}
+
+// agreed submits entries. Without a majority a node of a cluster answers nothing, so a server that
+// is about to end waits for agreeMax only.
+func (s *Server) agreed(client context.Context, entries []*entry.Entry) (*ledger.Answer, error) {
+	if s.cfg.Cluster == nil {
+		return s.log.Submit(client, entries...)
+	}
+	ctx, over := until(s.patience, client)
+	defer over()
+	answer, err := s.log.Submit(ctx, entries...)
+	if err != nil && ctx.Err() != nil && client.Err() == nil {
+		return nil, agreement.NoneAgree
+	}
+	return answer, err
 }
 
 // outcomeOf returns how a submission ended, for the metrics.

@@ -1,10 +1,18 @@
 package cell_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"testing"
 	"time"
 
 	"recoveryledger/api"
+	"recoveryledger/api/client"
+	"recoveryledger/api/server"
+	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
 )
 
 // floods fills the etcd of the cluster up to its quota, and makes room as docs/cluster.md says: the
@@ -70,5 +78,48 @@ func (c *campaign) whole() (leader *node, others []*node) {
 		if time.Since(began) > time.Minute {
 			c.t.Fatalf("the nodes have the sizes %v for a minute", sizes)
 		}
+	}
+}
+
+// TestStopWithoutMajority stops a node whose entries nobody agrees on, as docs/cluster.md asks before
+// a cluster is begun again. A submitter who would wait for a minute has an answer, and does not hold
+// the node up.
+func TestStopWithoutMajority(t *testing.T) {
+	m := newMachine(t)
+	a := m.found("a")
+	b := m.join("b", a)
+	a.voters(2)
+	c := &crowd{m: m, nodes: []*node{a, b}}
+	c.enrol(t)
+	m.arl("cluster", "lead", "n1", "--data", "a")
+	a.until("led by n1", func(_ map[string]member, leader string) bool { return leader == "n1" })
+	b.kill()
+	ledger, err := client.New(a.url, c.root, &client.Config{Attempts: 1})
+	must(t, err)
+	x := &entry.Execution{Header: keys.NewHeader("my-agent", c.root.Origin), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed}
+	x.Wid, x.Exec = writersFlow, x.JTI
+	e, err := entry.New(x)
+	must(t, err)
+	must(t, c.signer.Sign(e))
+	answered := make(chan error, 1)
+	go func() {
+		_, err := ledger.Submit(context.Background(), e)
+		answered <- err
+	}()
+	a.answers(api.PathReady, 503, "have not agreed")
+	began := time.Now()
+	a.stop()
+	if took := time.Since(began); took > server.Grace {
+		t.Errorf("the node took %v to stop", took)
+	}
+	if problem, ok := errors.AsType[*api.Problem](<-answered); !ok || problem.Status != http.StatusServiceUnavailable {
+		t.Errorf("the submitter hears %v", problem)
+	}
+	a, served := m.begin("a")
+	m.serve("b")
+	served()
+	a.voters(2)
+	if _, err := c.client(a.url).Submit(t.Context(), e); err != nil {
+		t.Errorf("the same entry again: %v", err)
 	}
 }
