@@ -51,7 +51,7 @@ func (s *Server) absences(ctx context.Context) assemble.Index {
 func (s *Server) awaitIndex(ctx context.Context, deadline time.Time, size uint64) error {
 	ctx, over := context.WithDeadline(ctx, deadline)
 	defer over()
-	ctx, drained := until(s.draining, ctx) // ends when the server is about to end
+	ctx, drained := until(ctx, s.draining) // ends when the server is about to end
 	defer drained()
 	<-s.bundles
 	defer func() { s.bundles <- struct{}{} }()

@@ -25,7 +25,7 @@ func (s *Server) getCommands(ctx context.Context, r *request) (*api.Commands, er
 		s.metrics.Streams().Inc()
 		defer s.metrics.Streams().Dec()
 	}
-	ctx, cancel := until(s.draining, ctx)
+	ctx, cancel := until(ctx, s.draining)
 	defer cancel()
 	ctx, stop := context.WithTimeout(ctx, min(q.Wait, s.cfg.WriteTimeout/2))
 	defer stop()

@@ -43,7 +43,7 @@ func (s *Server) streaming(stream echo.HandlerFunc) echo.HandlerFunc {
 		defer s.streams.Give(client, 1)
 		s.metrics.Streams().Inc()
 		defer s.metrics.Streams().Dec()
-		ctx, cancel := until(s.draining, c.Request().Context())
+		ctx, cancel := until(c.Request().Context(), s.draining)
 		defer cancel()
 		if isHead(c.Request()) {
 			cancel()
@@ -117,11 +117,17 @@ func (s *Server) stream(c echo.Context, next uint64, q *listing) {
 	}
 }
 
-// until returns a context that also ends with another one.
-func until(end, ctx context.Context) (context.Context, context.CancelFunc) {
+// until returns a context that also ends when a channel is closed.
+func until(ctx context.Context, end <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(end, cancel)
-	return ctx, func() { stop(); cancel() }
+	go func() {
+		select {
+		case <-end:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 // feed is an event stream under way.

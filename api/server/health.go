@@ -18,8 +18,10 @@ func (s *Server) getHealth(context.Context, *request) (*api.Status, error) {
 // getReady is GET /readyz: the ledger takes entries, in a cluster here or at another node. If not,
 // the answer is the problem that an entry would get.
 func (s *Server) getReady(ctx context.Context, _ *request) (*api.Status, error) {
-	if s.draining.Err() != nil {
+	select {
+	case <-s.draining:
 		return nil, ledger.ErrStopped
+	default:
 	}
 	err := s.log.Ready()
 	if errors.Is(err, agreement.ErrNotLeading) && s.cfg.Peers != nil {
@@ -34,8 +36,10 @@ func (s *Server) getReady(ctx context.Context, _ *request) (*api.Status, error) 
 // getLeader is GET /leaderz: this node orders the log. In a cluster it was the leader less than a
 // second ago for certain, so of two nodes that answer 200 one answers for the past.
 func (s *Server) getLeader(ctx context.Context, _ *request) (*api.Status, error) {
-	if s.draining.Err() != nil {
+	select {
+	case <-s.draining:
 		return nil, ledger.ErrStopped
+	default:
 	}
 	if !s.log.Leads() {
 		return nil, agreement.ErrNotLeading

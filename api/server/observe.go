@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -50,30 +51,18 @@ func (s *Server) observe(next echo.HandlerFunc) echo.HandlerFunc {
 
 // routeOf returns the pattern that the request's path matches.
 func routeOf(c echo.Context) string {
-	if c.Path() == "" {
-		return "other"
-	}
-	return c.Path()
+	return cmp.Or(c.Path(), "other")
 }
 
 // validRequestID keeps a caller's id harmless in logs and URIs.
 func validRequestID(id string) bool {
-	if id == "" || len(id) > maxRequestID {
-		return false
-	}
-	return strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
+	return id != "" && len(id) <= maxRequestID && strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") == ""
 }
 
 // requestID returns the id that [Server.observe] gave the request.
 func requestID(c echo.Context) string { return c.Request().Header.Get(api.HeaderRequestID) }
 
-func newRequestID() string {
-	id, err := uuid.NewV7()
-	if err != nil {
-		return "unknown" // the system has no randomness
-	}
-	return id.String()
-}
+func newRequestID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // clientOf returns the client of a request.
 func clientOf(c echo.Context) string { return clientAt(c.Request().RemoteAddr) }

@@ -36,7 +36,7 @@ func (s *Server) await(ctx context.Context, least uint64) error {
 	if s.coord.View().Size >= least {
 		return nil
 	}
-	ctx, cancel := until(s.draining, ctx)
+	ctx, cancel := until(ctx, s.draining)
 	defer cancel()
 	ctx, stop := context.WithTimeout(ctx, s.cfg.ReachWait)
 	defer stop()

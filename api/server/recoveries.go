@@ -292,8 +292,10 @@ func (b *recoveryBatch) next() ([]byte, error) {
 			return nil, err
 		}
 	}
-	if b.server.draining.Err() != nil {
+	select {
+	case <-b.server.draining:
 		return nil, errDraining
+	default:
 	}
 	line, err := b.in.ReadSlice('\n')
 	b.size += int64(len(line))

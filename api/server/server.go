@@ -181,10 +181,10 @@ type Server struct {
 	bundles chan struct{} // filled while authorization bundles are made
 	maker   assemble.Maker
 
-	// draining ends when the server is about to end. Then the server is no longer ready, and event
-	// streams end. patience ends agreeMax later.
-	draining, patience context.Context
-	drain, abandon     context.CancelFunc
+	// draining is closed when the server is about to end: it is not ready then, and streams end.
+	draining chan struct{}
+	hurried  chan struct{} // closed agreeMax later
+	drain    func()
 }
 
 // New returns the server of a ledger.
@@ -195,17 +195,17 @@ func New(c *Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, log: cfg.Log, coord: cfg.Replica, metrics: cfg.Metrics,
-		buffers: sync.Pool{New: func() any { return new([]byte) }},
-		batches: fair.NewBudget(maxBatchMemory, maxClientBatchMemory),
-		streams: fair.NewBudget(maxStreams, maxClientStreams),
-		lanes:   fair.NewLanes[string](maxLanes),
-		samples: newSampler(cfg.Logger),
+		buffers:  sync.Pool{New: func() any { return new([]byte) }},
+		batches:  fair.NewBudget(maxBatchMemory, maxClientBatchMemory),
+		streams:  fair.NewBudget(maxStreams, maxClientStreams),
+		lanes:    fair.NewLanes[string](maxLanes),
+		samples:  newSampler(cfg.Logger),
+		draining: make(chan struct{}), hurried: make(chan struct{}),
 		plans:   make(chan *computed, 1),
 		bundles: make(chan struct{}, maxBundles),
 	}
-	s.draining, s.drain = context.WithCancel(context.Background())
-	s.patience, s.abandon = context.WithCancel(context.Background())
 	s.plans <- &computed{}
+	s.drain = sync.OnceFunc(func() { close(s.draining) })
 	s.metrics.Ledger(s.log, s.coord)
 	s.metrics.Lanes(s.lanes.State)
 	if cfg.Index != nil {
@@ -259,7 +259,7 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	}
 	s.cfg.Logger.Info("stopping", slog.Any("reason", context.Cause(ctx)))
 	s.drain()
-	defer time.AfterFunc(agreeMax, s.abandon).Stop()
+	defer time.AfterFunc(agreeMax, func() { close(s.hurried) }).Stop()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Grace)
 	defer cancel()
 	if err := h.Shutdown(stop); err != nil {

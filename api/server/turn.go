@@ -82,7 +82,7 @@ func (s *Server) agreed(client context.Context, entries []*entry.Entry) (*ledger
 	if s.cfg.Cluster == nil {
 		return s.log.Submit(client, entries...)
 	}
-	ctx, over := until(s.patience, client)
+	ctx, over := until(client, s.hurried)
 	defer over()
 	answer, err := s.log.Submit(ctx, entries...)
 	if err != nil && ctx.Err() != nil && client.Err() == nil {

@@ -75,7 +75,7 @@ func (s *Server) awaitWitnessed(ctx context.Context, want witness.Want, wait tim
 	}
 	ctx, over := context.WithTimeout(ctx, wait)
 	defer over()
-	ctx, drained := until(s.draining, ctx) // ends when the server is about to end
+	ctx, drained := until(ctx, s.draining) // ends when the server is about to end
 	defer drained()
 	return s.cfg.Witnesses.Wait(ctx, want)
 }
@@ -168,7 +168,7 @@ func (s *Server) getRound(ctx context.Context, r *request) (*api.Round, error) {
 	} else if q.Wait > 0 {
 		defer s.streams.Give(client, 1)
 	}
-	ctx, drained := until(s.draining, ctx)
+	ctx, drained := until(ctx, s.draining)
 	defer drained()
 	ctx, over := context.WithTimeout(ctx, min(q.Wait, s.cfg.WriteTimeout/2))
 	defer over()

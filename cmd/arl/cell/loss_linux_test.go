@@ -81,9 +81,9 @@ func (c *campaign) whole() (leader *node, others []*node) {
 	}
 }
 
-// TestStopWithoutMajority stops a node whose entries nobody agrees on, as docs/cluster.md asks before
-// a cluster is begun again. A submitter who would wait for a minute has an answer, and does not hold
-// the node up.
+// TestStopWithoutMajority stops a node whose entries nobody agrees on, as docs/cluster.md asks
+// before a cluster is begun again. A submitter who would wait for a minute has an answer, and does
+// not hold the node up.
 func TestStopWithoutMajority(t *testing.T) {
 	m := newMachine(t)
 	a := m.found("a")
