@@ -76,8 +76,8 @@ func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, 
 	return answer, nil
 }
 
-// agreed submits entries. Without a majority a node of a cluster answers nothing, so a server that
-// is about to end waits for agreeMax only.
+// agreed submits entries. A node of a cluster has no answer without a majority, so a server that is
+// about to end waits for agreeMax only.
 func (s *Server) agreed(client context.Context, entries []*entry.Entry) (*ledger.Answer, error) {
 	if s.cfg.Cluster == nil {
 		return s.log.Submit(client, entries...)
@@ -86,7 +86,7 @@ func (s *Server) agreed(client context.Context, entries []*entry.Entry) (*ledger
 	defer over()
 	answer, err := s.log.Submit(ctx, entries...)
 	if err != nil && ctx.Err() != nil && client.Err() == nil {
-		return nil, agreement.NoneAgree
+		return nil, entry.Refuse(entry.NotReady, "", "this node ends before the nodes of the cluster have agreed").WithRemedy(agreement.NoneAgree.Remedy)
 	}
 	return answer, err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,7 +113,7 @@ func TestStopWithoutMajority(t *testing.T) {
 	if took := time.Since(began); took > server.Grace {
 		t.Errorf("the node took %v to stop", took)
 	}
-	if problem, ok := errors.AsType[*api.Problem](<-answered); !ok || problem.Status != http.StatusServiceUnavailable {
+	if problem, ok := errors.AsType[*api.Problem](<-answered); !ok || problem.Status != http.StatusServiceUnavailable || !strings.Contains(problem.Detail, "this node ends") {
 		t.Errorf("the submitter hears %v", problem)
 	}
 	a, served := m.begin("a")
