@@ -28,6 +28,7 @@ const (
 	Failed       = "incident.failed"     // nothing was undone that had to be
 	TaskWaits    = "task.escalated"      // a task waits for an operator
 	Unassignable = "task.unassignable"   // no agent can get a task
+	Stopped      = "rollout.aborted"     // a gate, the deadline or a person ended a rollout
 	Equivocation = "log.equivocation"    // an issuer signed two entries under one id
 	Fork         = "log.fork"            // the log contradicts itself
 )
@@ -37,13 +38,13 @@ const TypePrefix = "agent-recovery."
 
 // Types returns the types of events, without their prefix.
 func Types() []string {
-	return []string{Escalated, Unanswered, Partial, Failed, TaskWaits, Unassignable, Equivocation, Fork}
+	return []string{Escalated, Unanswered, Partial, Failed, TaskWaits, Unassignable, Stopped, Equivocation, Fork}
 }
 
 // Event is something that people have to know.
 type Event struct {
 	Type     string           `json:"-"`
-	Subject  string           `json:"-"` // incident/ID, task/REF, or log
+	Subject  string           `json:"-"` // incident/ID, task/REF, rollout/NAME, or log
 	Workflow entry.WorkflowID `json:"workflow,omitzero"`
 	At       int64            `json:"-"` // Unix milliseconds; 0: not known
 	// of tells the event from others of its type: an index, or a hash.
@@ -52,6 +53,7 @@ type Event struct {
 	Index    uint64    `json:"index,omitzero"` // of the entry that says so
 	Incident uint64    `json:"incident,omitzero"`
 	Task     entry.Ref `json:"task,omitzero"`
+	Rollout  string    `json:"rollout,omitzero"`
 	Says     string    `json:"says"`
 	Command  string    `json:"command"`        // answers it
 	Look     string    `json:"look,omitempty"` // shows more
@@ -103,6 +105,8 @@ func eventsOf(e *entry.Registered, s *coord.State, rules *coord.Rules, now int64
 		if b.Op == entry.Revoke {
 			return orphaned(e, b, s, rules, now)
 		}
+	case *entry.Rollout:
+		return aborted(e, b)
 	}
 	return nil
 }
@@ -140,6 +144,22 @@ func recorded(e *entry.Registered, r *entry.Record) []Event {
 	v.Says = fmt.Sprintf("Incident %d ended as %s: %s.", r.Incident, r.State, words.Tally(r.Tally))
 	v.Command = "arl incident report " + decimal(r.Incident)
 	return []Event{v}
+}
+
+// aborted returns the event of a rollout that was aborted. Other steps of a rollout ask nobody. The
+// event has no workflow: the candidate decided cases of every workflow, so every endpoint that asks
+// for the type is told.
+func aborted(e *entry.Registered, r *entry.Rollout) []Event {
+	if r.Op != entry.RolloutAbort {
+		return nil
+	}
+	why := "by " + string(e.Header.Iss)
+	if r.Gate != "" {
+		why = "by the gate " + string(r.Gate)
+	}
+	return []Event{{Type: Stopped, Subject: "rollout/" + r.Rollout, At: e.RegisteredAt, of: decimal(e.Index), Index: e.Index, Rollout: r.Rollout,
+		Says:    fmt.Sprintf("Rollout %s was aborted %s, and the policy in force decides every case again: %s", r.Rollout, why, r.Reason),
+		Command: "arl rollout history", Look: "arl entry list --kind attempt"}}
 }
 
 // waiting returns the event of a task that waits for an operator since an entry.

@@ -1,6 +1,6 @@
 // Package notify tells endpoints of what people have to know: that an incident waits for approvals,
-// how it ended, that a task waits for an operator or can go to nobody, that an issuer or a log
-// contradicts itself.
+// how it ended, that a task waits for an operator or can go to nobody, that a rollout was aborted,
+// that an issuer or a log contradicts itself.
 //
 // A message is a CloudEvent (v1.0, JSON), sent by HTTP and signed as Standard Webhooks says, or
 // given to a program. It names the command that answers it, and has no secret.
@@ -189,7 +189,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // kinds are the kinds of entries that make events.
-var kinds = []entry.Kind{entry.KindDecision, entry.KindRecord, entry.KindTask, entry.KindAgent}
+var kinds = []entry.Kind{entry.KindDecision, entry.KindRecord, entry.KindTask, entry.KindAgent, entry.KindRollout}
 
 // findMost is the number of entries of a kind that are looked up at once.
 const findMost = 1024

@@ -11,7 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"recoveryledger/api/notify"
+	"recoveryledger/coord/recovery"
+	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 )
 
@@ -19,6 +23,7 @@ import (
 type data struct {
 	Index, Incident           uint64
 	Task, Says, Command, Look string
+	Rollout                   string
 }
 
 func (g *got) data(t *testing.T) (d data) {
@@ -79,6 +84,45 @@ func TestTellsTasks(t *testing.T) {
 	}
 	if d := r.seen[1].data(t); d.Command != "arl agent enrol --principal AGENT --key FILE --domain DOMAIN --capabilities 'bake'" || d.Look != "arl task show 'o#bake'" {
 		t.Errorf("%+v", d)
+	}
+}
+
+// TestTellsRollouts tells of a rollout that its deadline ended, and of one that a person ended. An
+// endpoint of another workflow is told, too. No other step makes an event.
+func TestTellsRollouts(t *testing.T) {
+	n, r, other := start(t), receive(t), receive(t)
+	rules := recovery.Default().JSON()
+	genesis, at := n.made.State.Chain().Policy()
+	policy := *genesis
+	policy.Header, policy.Previous, policy.Recovery = entry.Header{}, &at, rules
+	n.made.Put("root", &policy)
+	n.play()
+	away := other.endpoint("other")
+	away.Workflows = []entry.WorkflowID{"other"}
+	n.notify(r.endpoint("pager"), away)
+	candidate := jsontext.Value(strings.Replace(string(rules), `"attempts":6`, `"attempts":5`, 1))
+	begin := func(name string) {
+		n.made.Put("o", &entry.Rollout{Rollout: name, Op: entry.RolloutStart, Stage: entry.StageCanary, SharePermille: 10, Reason: "fewer escalations",
+			Start: &entry.RolloutTerms{CandidateDigest: rollout.DigestOf(candidate), BaselineDigest: recovery.Default().Hash(), Candidate: candidate, Salt: "s",
+				Gates: entry.RolloutGates(), CasesMin: 30, DeadlineAt: n.made.At + 60_000}})
+	}
+	begin("r1")
+	n.made.Put("o", &entry.Rollout{Rollout: "r1", Op: entry.RolloutAdvance, Stage: entry.StageCanary, SharePermille: 20, Reason: "more"})
+	n.made.At += 60_000
+	todo, _ := n.made.State.Next(n.made.At + 1000)
+	late := n.made.Put("k", todo[0])
+	begin("r2")
+	n.made.Put("o", &entry.Rollout{Rollout: "r2", Op: entry.RolloutAbort, Reason: "it does harm"})
+	n.play()
+	for _, seen := range [][]got{r.taken(2), other.taken(2)} {
+		first, second := seen[0].data(t), seen[1].data(t)
+		if seen[0].Type() != "agent-recovery.rollout.aborted" || seen[0].Subject() != "rollout/r1" || first.Rollout != "r1" || first.Index != late ||
+			!strings.Contains(first.Says, "by the gate deadline") || first.Command != "arl rollout history" || first.Look != "arl entry list --kind attempt" {
+			t.Errorf("%s", seen[0].body)
+		}
+		if seen[1].Subject() != "rollout/r2" || !strings.Contains(second.Says, "Rollout r2 was aborted by o,") || !strings.HasSuffix(second.Says, ": it does harm") {
+			t.Errorf("%s", seen[1].body)
+		}
 	}
 }
 
