@@ -166,10 +166,9 @@ func (l *Log) begin(ctx context.Context, t agreement.Term) {
 		err := l.cfg.Cluster.Sequencer.Confirm(ctx, t)
 		switch {
 		case err == nil && beyond:
-			l.must(fmt.Errorf("%w: the order of the cluster ends at batch %d, and this node has %d batches: the order was restored from an older copy, or lost its newest batches: %s",
-				ErrRolledBack, t.After, o.last.Seq, LostRemedy))
+			l.must(agreement.LostBatches("the order of the cluster ends at batch %d, and this node has %d batches", t.After, o.last.Seq))
 		case err == nil:
-			l.must(fmt.Errorf("%w: the order of the cluster is empty, but the keys have signed tree heads: %s", ErrLost, LostRemedy))
+			l.must(agreement.LostBatches("the order of the cluster is empty, but the keys of this node have signed tree heads"))
 		default: // a term that is over, or of which nobody knows
 			l.cfg.Logger.Warn("the ledger does not take a term", "term", t.ID, "error", err.Error())
 		}

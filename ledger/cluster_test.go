@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -298,6 +299,17 @@ func (p *peer) dead(class error) {
 	}
 }
 
+// lostBatches wants the node to end since the order lost batches, with that reason. The remedy is
+// that of a cluster.
+func (p *peer) lostBatches(reason string) {
+	p.t.Helper()
+	err := <-p.fatal
+	if !errors.Is(err, agreement.ErrDiverged) || !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), "lost its newest batches: restore nothing") ||
+		strings.Contains(err.Error(), ledger.LostRemedy) {
+		p.t.Fatalf("%s: %v", p.seat.name, err)
+	}
+}
+
 // stricter refuses what the other nodes take.
 type stricter struct{ tally }
 
@@ -377,7 +389,7 @@ func TestOrderThatLostBatches(t *testing.T) {
 	s.batches = s.batches[:1]
 	s.mu.Unlock()
 	a.seat.give(s.next())
-	a.dead(ledger.ErrRolledBack)
+	a.lostBatches("ends at batch 1, and this node has 2 batches")
 }
 
 // TestEmptyOrder: keys that have signed tree heads begin no second log in an empty order.
@@ -385,7 +397,7 @@ func TestEmptyOrder(t *testing.T) {
 	s := newShared(t)
 	a := s.join("a", vfs.NewCrashableMem(), func(cfg *ledger.Config) { cfg.Used = true })
 	a.seat.give(s.next())
-	a.dead(ledger.ErrLost)
+	a.lostBatches("is empty")
 }
 
 // TestTrimmed: a node that comes too late ends. It never goes on beyond a gap.

@@ -28,7 +28,8 @@ var (
 	// ErrTrimmed says that batches are not kept any more. A node that lacks them joins anew.
 	ErrTrimmed = errors.New("agreement: the order does not keep these batches any more, and this node lacks them: remove this node at another one, and let it join anew")
 	// ErrDiverged reports a batch that the nodes agreed on, and that this node cannot take: its
-	// log, its rules or its secret are not those of the other nodes.
+	// log, its rules or its secret are not those of the other nodes. It also reports an order that
+	// lost batches, see [LostBatches].
 	ErrDiverged = errors.New("agreement: this node is not like the others")
 	// ErrNotLeading says that another node orders the log, or none does.
 	ErrNotLeading = errors.New("agreement: this node does not order the log")

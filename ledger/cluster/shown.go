@@ -121,8 +121,7 @@ func (n *Node) refuted(ctx context.Context, t agreement.Term, previous merkle.He
 		if err := n.Confirm(ctx, t); err != nil {
 			return err
 		}
-		err = fmt.Errorf("%w: %s has %d entries, and the order of the cluster ends at %d: the order was restored from an older copy, or lost its newest batches: restore nothing, and ask every node with arl cluster evidence",
-			agreement.ErrDiverged, shown.Node, shown.Size, previous.Size)
+		err = agreement.LostBatches("%s has %d entries, and the order of the cluster ends at %d", shown.Node, shown.Size, previous.Size)
 	}
 	if err != nil {
 		n.cfg.Fatal(err)

@@ -5,6 +5,7 @@ package cell_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net"
@@ -195,6 +196,7 @@ func TestClusterPage(t *testing.T) {
 	w.whole(all...)
 	w.majority(a, b, c)
 	w.everything(a, b, c)
+	w.restored(a, b, c)
 	w.back(a, b, c)
 	for _, line := range slices.Sorted(maps.Keys(w.left)) {
 		if w.left[line] {
@@ -251,6 +253,14 @@ func (w *walk) everything(a, b, c *place) {
 		p.stop() // else it may lack what it took in its last second, and no etcd has that
 		p.loses("cluster/etcd")
 	}
+	w.collects(a, b, c)
+	w.submits(c, "behind-everything")
+	w.whole(a, b, c)
+}
+
+// collects begins the cluster again from what every node has.
+func (w *walk) collects(a, b, c *place) {
+	w.t.Helper()
 	for i, p := range []*place{b, c} {
 		name := []string{"n2", "n3"}[i]
 		p.does("arl cluster evidence --data ./data > n2.json", "n2.json", name+".json")
@@ -263,7 +273,47 @@ func (w *walk) everything(a, b, c *place) {
 		p.does("mv ./data ./data.lost")
 		p.joins(a)
 	}
-	w.submits(c, "behind-everything")
+}
+
+// restored restores etcd of all nodes from an older copy. The node that is to lead ends.
+func (w *walk) restored(a, b, c *place) {
+	all := []*place{a, b, c}
+	etcd := func(p *place) string { return w.Path(filepath.Join(p.data, "cluster", "etcd")) }
+	for _, p := range all {
+		p.stop()
+		must(w.t, os.CopyFS(etcd(p)+".older", os.DirFS(etcd(p))))
+	}
+	var serves []func()
+	for _, p := range all {
+		serves = append(serves, p.begins(pageGoesOn))
+	}
+	for _, serve := range serves {
+		serve()
+	}
+	w.submits(a, "behind-the-copy")
+	w.whole(a, b, c)
+	for _, p := range all {
+		p.stop()
+		must(w.t, errors.Join(os.RemoveAll(etcd(p)), os.Rename(etcd(p)+".older", etcd(p))))
+	}
+	ended := make(chan *place, len(all))
+	for _, p := range all {
+		p.begins(pageGoesOn)
+		go func() { _ = p.cmd.Wait(); ended <- p }()
+	}
+	first := <-ended
+	if code := first.cmd.ProcessState.ExitCode(); code != 10 || !strings.Contains(first.said.String(), "this node is not like the others") ||
+		!strings.Contains(first.said.String(), "lost its newest batches") {
+		w.t.Errorf("%s ends with exit code %d: %s", first.data, code, first.said)
+	}
+	for _, p := range all {
+		_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended
+	}
+	for range all[1:] {
+		<-ended
+	}
+	w.collects(a, b, c)
+	w.submits(b, "behind-a-restored-etcd")
 	w.whole(a, b, c)
 }
 
