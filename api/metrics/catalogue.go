@@ -244,7 +244,7 @@ var invariants = []struct {
 }{
 	{Forged, "An entry came under a key that did not sign it. The ledger refused it."},
 	{Equivocated, "A principal signed two payloads under one id. The ledger refused the second and keeps it as evidence."},
-	{Forked, "A witness knows another history of this log. The ledger stops, and shows this counter until it was read once more, for 2 minutes at most."},
+	{Forked, "A witness, or the place of `--publish`, has a signed tree head that the log does not have. The ledger stops, and shows this counter until it was read once more, for 2 minutes at most."},
 	{Diverged, "A node of a cluster has another log, other rules or another secret than the others, or the order lost batches which a node still has. The node stops, and shows this counter like `forked`."},
 	{Lost, "An entry that was acknowledged is not in the database. The ledger answered its reader with an error."},
 	{CorruptRead, "The database gave bytes that were not written. The ledger answered with an error."},

@@ -3,6 +3,8 @@
 package main_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -84,4 +87,55 @@ func (m *machine) publishedAt(url string) int {
 	size, err := strconv.Atoi(lines[1])
 	m.must(err)
 	return size
+}
+
+// TestAPublishedFork has a ledger sign a second history, and publishes the tree head of the first
+// one in the place of its own. The ledger ends: the counter of forks is shown, and an endpoint is
+// told.
+func TestAPublishedFork(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	public, notify, told := filepath.Join(dir, "public"), filepath.Join(dir, "notify.yaml"), filepath.Join(dir, "told")
+	m := newMachine(t)
+	m.must(os.WriteFile(notify, []byte("endpoints:\n  - {name: hook, exec: [sh, -c, cat >> "+told+"]}\n"), 0o600))
+	m.start()
+	m.enrol()
+	m.stop()
+	twin := filepath.Join(dir, "twin")
+	m.copy(m.data, twin)
+	m.copy(m.data+".anchor", twin+".anchor")
+	publish := func(args ...string) (checkpoint []byte) {
+		m.args = append([]string{"--publish", "file://" + public, "--publish-every", "20ms"}, args...)
+		m.start()
+		status, body, err := m.post(m.execution())
+		if err != nil || status != http.StatusCreated {
+			t.Fatalf("%d %s %v", status, body, err)
+		}
+		var receipt struct{ Index int }
+		m.must(json.Unmarshal(body, &receipt))
+		for end := time.Now().Add(time.Minute); len(checkpoint) == 0; time.Sleep(time.Millisecond) {
+			found, err := os.ReadFile(filepath.Join(public, "checkpoint"))
+			if err == nil && strings.Contains(string(found), fmt.Sprintf("\n%d\n", receipt.Index+1)) {
+				checkpoint = found
+			}
+			if time.Now().After(end) {
+				t.Fatalf("size %d is not published: %s %v", receipt.Index+1, found, err)
+			}
+		}
+		return checkpoint
+	}
+	first := publish()
+	m.stop()
+	m.must(os.RemoveAll(public))
+	m.data = twin
+	publish("--home", filepath.Join(dir, "elsewhere"), "--notify", notify)
+	m.counts(`arl_invariant_violations_total{invariant="forked"} 0`)
+	other := filepath.Join(dir, "checkpoint")
+	m.must(os.WriteFile(other, first, 0o600))
+	m.must(os.Rename(other, filepath.Join(public, "checkpoint")))
+	m.halts()
+	content, err := os.ReadFile(told)
+	if err != nil || !strings.Contains(string(content), "agent-recovery.log.fork") || !strings.Contains(m.stderr.String(), "the ledger forked") {
+		t.Errorf("told %s, %v\n%s", content, err, m.stderr.String())
+	}
 }

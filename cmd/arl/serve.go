@@ -223,13 +223,12 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	beside.Go(func() { e.alive.Ready(ctx, n, e.url) })
 	beside.Go(func() { o.notifying.Run(ctx) })
 	var conflict, ahead, apart error
+	halt := o.lastWord.Halting(config.Metrics, e.listener, e.tls, fail)
 	beside.Go(func() { apart = o.cell.Run(ctx, n, s, fail) })
-	beside.Go(func() { ahead = o.publishing.Run(ctx, fail) })
+	beside.Go(func() { ahead = o.publishing.Run(ctx, halt) })
 	beside.Go(func() {
 		if conflict = n.Witness(ctx, config.Witnesses); conflict != nil {
-			config.Metrics.Violated(metrics.Forked)
-			o.lastWord.Take(config.Metrics, e.listener, e.tls)
-			fail(conflict)
+			halt(conflict)
 		}
 	})
 	err = s.Run(ctx, e.listener)

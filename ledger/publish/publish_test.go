@@ -18,6 +18,7 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/export"
 	"recoveryledger/ledger/publish"
+	"recoveryledger/verify"
 )
 
 var places = map[string]func(testing.TB) *place{"directory": newDirectory, "bucket": newBucket}
@@ -97,6 +98,8 @@ func TestTargetAheadOfTheLog(t *testing.T) {
 			other := p.publisher(c.other, nil)
 			if _, err := other.Once(t.Context()); !errors.Is(err, c.want) || !publish.Conflicts(err) {
 				t.Errorf("%s, %s: %v", name, what, err)
+			} else if found, is := errors.AsType[*verify.ForkError](err); is != errors.Is(c.want, export.ErrInconsistent) || is && found.First != string(before) {
+				t.Errorf("%s, %s: the heads are not kept: %+v", name, what, found)
 			}
 			if err := other.Run(t.Context(), time.Hour); !errors.Is(err, c.want) {
 				t.Errorf("%s, %s: Run: %v", name, what, err)

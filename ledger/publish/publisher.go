@@ -132,7 +132,8 @@ func Conflicts(err error) bool {
 
 // Once brings the target up to the published tree head. After an error the target has the older
 // tree head or the newer one, whole; the next call goes on. The error is [ledger.ErrRolledBack] if
-// the target has more than the log, [export.ErrInconsistent] if it has another log,
+// the target has more than the log, [export.ErrInconsistent] if it has another log, with a
+// [verify.ForkError] if the ledger's key signed that one, too,
 // [export.ErrDamaged] if the source gives what was not signed, [ErrChanged] if another publisher
 // was faster.
 func (p *Publisher) Once(ctx context.Context) (*export.Report, error) {
@@ -229,7 +230,7 @@ func (p *Publisher) begin(ctx context.Context) (*run, error) {
 			ledger.ErrRolledBack, r.older.Size, size, ledger.LostRemedy)
 	}
 	if r.older.Size == r.newer.Size && r.older != r.newer {
-		return nil, fmt.Errorf("%w: size %d has root %s in the log, and %s is published", export.ErrInconsistent, r.older.Size, r.newer.Root, r.older.Root)
+		return nil, r.forked(r.newer)
 	}
 	if r.nothing = r.older.Size > r.newer.Size; r.nothing {
 		r.newer = r.older
@@ -323,6 +324,14 @@ func (r *run) copyBundle(ctx context.Context, t merkle.Tile) error {
 	return r.putTile(ctx, t, bundle)
 }
 
+// forked returns an [export.ErrInconsistent] about a published tree head with another root than the
+// log has, whose head of that size is given. The ledger signed two histories: the error is a
+// [verify.ForkError], with both signed heads.
+func (r *run) forked(head merkle.Head) error {
+	return fmt.Errorf("%w: %w", export.ErrInconsistent, &verify.ForkError{First: r.signed, Second: r.head.Note,
+		Detail: fmt.Sprintf("size %d has root %s in the log, and %s is published", head.Size, head.Root, r.older.Root)})
+}
+
 // checkRoot compares the tree over size entries with the heads that are known for that size.
 func (r *run) checkRoot(size uint64) error {
 	if size != r.older.Size && size != r.newer.Size && size != r.notes.Full.Size {
@@ -333,7 +342,7 @@ func (r *run) checkRoot(size uint64) error {
 	case err != nil:
 		return err
 	case size == r.older.Size && head != r.older:
-		return fmt.Errorf("%w: size %d has root %s in the log, and %s is published", export.ErrInconsistent, size, head.Root, r.older.Root)
+		return r.forked(head)
 	case size == r.newer.Size && head != r.newer:
 		return fmt.Errorf("%w: size %d gives root %s, signed is %s", export.ErrDamaged, size, head.Root, r.newer.Root)
 	case size == r.notes.Full.Size && head != r.notes.Full:

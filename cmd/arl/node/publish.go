@@ -66,14 +66,14 @@ func (p *Publishing) Begin(ctx context.Context, n *Node, root verify.Root, check
 }
 
 // Run publishes until ctx ends. A published head that the log does not have is an error, which Run
-// hands to fail, too: the ledger must end.
-func (p *Publishing) Run(ctx context.Context, fail func(error)) error {
+// hands to halt, too: the ledger must end.
+func (p *Publishing) Run(ctx context.Context, halt func(error)) error {
 	if p.publisher == nil {
 		return nil
 	}
 	err := p.conflict(p.publisher.Run(ctx, p.every))
 	if err != nil {
-		fail(err)
+		halt(err)
 	}
 	return err
 }
