@@ -243,8 +243,8 @@ func checkRunbook(t *testing.T, name, page string, ran []string) {
 	}
 }
 
-// TestRunbookIndex wants each runbook in the index, beside the alerts that lead to it. A script
-// makes each printed reason and problem of the index.
+// TestRunbookIndex wants each runbook in the index, beside the alerts that lead to it. A script, or
+// a test of the nodes of a cluster, makes each printed reason and problem of the index.
 func TestRunbookIndex(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(runbooksDir, "..", "README.md"))
 	if err != nil {
@@ -280,6 +280,16 @@ func TestRunbookIndex(t *testing.T) {
 			t.Fatal(err)
 		}
 		made += strings.Join(regexp.MustCompile(`(?m)^(?:stderr|stdout|grep) .*$`).FindAllString(string(script), -1), "\n")
+	}
+	for _, folder := range []string{filepath.Join("cmd", "arl", "cell"), filepath.Join("ledger", "cluster")} {
+		tests, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range tests {
+			test := readFile(t, folder, filepath.Base(path))
+			made += strings.Join(regexp.MustCompile(`strings\.Contains\([^\n]*`).FindAllString(test, -1), "\n")
+		}
 	}
 	reasons := regexp.MustCompile("(?m)^\\| (?:\\d+|`not-ready`.*|`insufficient-storage`) \\| .*$").FindAllString(index, -1)
 	if len(reasons) < 12 {
@@ -429,14 +439,15 @@ func inconsistentPlaces(t *testing.T) (places []string) {
 }
 
 // TestFailureMatrixNamesRunbooks wants a runbook in each row of the failure matrix in which
-// somebody has to act: where a process ends with exit code 10, 74 or 78, an alert fires, people are
-// waited for, or effects stay. TestRunbooks wants a drill for each runbook.
+// somebody has to act: where a process ends with exit code 6, 10, 74 or 78, an alert fires, people
+// are waited for, an operator restores or begins again, or effects stay. TestRunbooks wants a drill
+// for each runbook.
 func TestFailureMatrixNamesRunbooks(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(root, "docs", "failure-matrix.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	acts := regexp.MustCompile(`exit (code )?(10|74|78)\b|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL|refused; the file or the missing head|obeys nothing|reports the hiding|an audit names the first such entry|counts as started|cannot be undone|others write .unknown.`)
+	acts := regexp.MustCompile(`exit (code )?(6|10|74|78)\b|an operator restores|joins anew|an operator begins|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL|refused; the file or the missing head|obeys nothing|reports the hiding|an audit names the first such entry|counts as started|cannot be undone|others write .unknown.`)
 	link := regexp.MustCompile(`\((operations/runbooks/[a-z-]+\.md|disk-gone\.md)\)`)
 	section, rows := "", 0
 	for line := range strings.Lines(string(content)) {
@@ -456,7 +467,7 @@ func TestFailureMatrixNamesRunbooks(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if rows < 20 {
+	if rows < 30 {
 		t.Errorf("people act in %d rows", rows)
 	}
 }

@@ -49,7 +49,7 @@ func TestFullWaitsForFewer(t *testing.T) {
 		return used > quota/4
 	})
 	must(t, n.RemoveKept(t.Context()))
-	if _, err := take(t, n, 1, 1); !errors.Is(err, agreement.ErrTrimmed) {
+	if _, err := take(t, n, 1, 1); !errors.Is(err, agreement.ErrTrimmed) || !strings.Contains(err.Error(), "this node lacks them") {
 		t.Errorf("full: %v", err)
 	}
 	must(t, n.Close())
