@@ -49,8 +49,8 @@ import (
 // was, which may have voted: a member that votes twice makes two orders.
 var ErrWiped = errors.New("cluster: the files of etcd are gone")
 
-// Config says how a node of a cluster is opened. All fields but Quota, Version, Ask and Logger are
-// mandatory.
+// Config says how a node of a cluster is opened. All fields but Quota, Version, Ask, Fit and Logger
+// are mandatory.
 type Config struct {
 	// Dir is where etcd keeps its files. It must not be restored from a backup, or copied.
 	Dir string
@@ -85,6 +85,9 @@ type Config struct {
 	// Ask asks another node for its log, and for the root of a size. Nil: nobody is asked before
 	// the first batch of a term.
 	Ask func(ctx context.Context, c Contact, size uint64) (*Shown, error)
+	// Fit returns why this node must not order the log, as the others have shown before the first
+	// batch of a term. Nil, also as its result: it may.
+	Fit func(others []*Shown) error
 	// Fatal ends the process when the node cannot go on. It must not return.
 	Fatal func(err error)
 	// Logger takes the messages of etcd. Nil: no messages.
@@ -115,6 +118,7 @@ type Node struct {
 	standing   atomic.Pointer[standing]
 	vacant     atomic.Pointer[time.Time]     // since when Raft has no leader; nil: it has one
 	aside      atomic.Bool                   // whether the node begins no term
+	unled      atomic.Pointer[entry.Refusal] // while this node must not lead, and no other node is fit
 	compared   atomic.Int64                  // the term before whose first batch the other nodes were asked
 	roomless   atomic.Pointer[entry.Refusal] // while too few nodes have room
 	format     atomic.Int64                  // of the cluster; 0: not known yet
@@ -279,6 +283,16 @@ func (r *reader) end() {
 
 // StepAside says whether this node begins no term, and gives up the one that it has.
 func (n *Node) StepAside(aside bool) { n.aside.Store(aside) }
+
+// Unled says why no node is fit to order the log, if this node leads Raft; empty: one is.
+func (n *Node) Unled(why string) {
+	if why == "" {
+		n.unled.Store(nil)
+		return
+	}
+	n.unled.Store(entry.Refuse(entry.NotReady, "", "%s does not order the log, and no other node is fit to: %s", n.cfg.Name, why).
+		WithRemedy("set the clock of this node, or make another node fit: the cluster then takes entries again without a restart"))
+}
 
 // Leads reports whether this node leads Raft.
 func (n *Node) Leads() bool { return n.etcd.Server.Leader() == n.etcd.Server.MemberID() }

@@ -62,7 +62,7 @@ func (n *Node) Unable() *entry.Refusal {
 				WithRemedy(compactRemedy)
 		}
 	}
-	return cmp.Or(unable(n.Database()), n.roomless.Load())
+	return cmp.Or(unable(n.Database()), n.roomless.Load(), n.unled.Load())
 }
 
 // unable returns why a database of etcd takes no entries; nil: it takes them.

@@ -20,6 +20,9 @@ type Shown struct {
 	Clock       int64                 `json:"clock"`        // wall clock in Unix milliseconds
 	Room        bool                  `json:"room"`         // whether the disk has room for entries
 	Keys        []string              `json:"keys"`         // verifier keys that the node signs with
+
+	// Ahead is by how much Clock is ahead of the clock of the node that asked, which notes it.
+	Ahead time.Duration `json:"-"`
 }
 
 // Differs returns an error if a node has another root of the given head's size than the head. A
@@ -47,6 +50,9 @@ var errUnasked = errors.New("cluster: fewer than a majority of the nodes have sh
 //
 // A node that takes batches of a newer term has more rightly, so the term is confirmed behind the
 // answer.
+//
+// A node whose clock is wrong steps aside before any batch of its term was offered. So the batch
+// never stands in the order, which [agreement.ErrOvertaken] says.
 func (n *Node) compare(ctx context.Context, t agreement.Term, batch []byte) error {
 	if n.cfg.Ask == nil || n.compared.Load() == t.ID {
 		return nil
@@ -61,6 +67,7 @@ func (n *Node) compare(ctx context.Context, t agreement.Term, batch []byte) erro
 	}
 	answers, asked, voters := n.askVoters(ctx, members, previous.Size)
 	agreed, grace := 1, (<-chan time.Time)(nil)
+	var others []*Shown
 	for ; asked > 0; asked-- {
 		if agreed > voters/2 && grace == nil {
 			grace = time.After(graceTime)
@@ -74,6 +81,7 @@ func (n *Node) compare(ctx context.Context, t agreement.Term, batch []byte) erro
 				return err
 			}
 			agreed++
+			others = append(others, shown)
 			continue
 		case <-grace:
 		case <-ctx.Done():
@@ -82,6 +90,12 @@ func (n *Node) compare(ctx context.Context, t agreement.Term, batch []byte) erro
 	}
 	if agreed <= voters/2 {
 		return fmt.Errorf("%w: %d of %d", errUnasked, agreed, voters)
+	}
+	if n.cfg.Fit != nil {
+		if err := n.cfg.Fit(others); err != nil {
+			n.StepAside(true)
+			return fmt.Errorf("%w: %w", agreement.ErrOvertaken, err)
+		}
 	}
 	n.compared.Store(t.ID)
 	return nil

@@ -128,6 +128,46 @@ func TestFirstBatch(t *testing.T) {
 	}
 }
 
+// TestFirstBatchUnfit: a node that is not fit steps aside before its first batch in a term. Its
+// batch never stands. It begins a new term when it may.
+func TestFirstBatchUnfit(t *testing.T) {
+	s := newSite(t, "a")
+	config := s.config("a")
+	var fit atomic.Bool
+	config.Ask = func(context.Context, cluster.Contact, uint64) (*cluster.Shown, error) {
+		return nil, errors.New("nobody")
+	}
+	config.Fit = func([]*cluster.Shown) error {
+		if fit.Load() {
+			return nil
+		}
+		return errors.New("its clock is wrong")
+	}
+	n, err := cluster.Open(config)
+	must(t, err)
+	terms := n.Terms(t.Context())
+	first := term(t, terms)
+	if err := n.Propose(t.Context(), first, 1, offer(1, head(0, 0))); !errors.Is(err, agreement.ErrOvertaken) || !strings.Contains(err.Error(), "clock is wrong") {
+		t.Errorf("its first batch: %v", err)
+	}
+	if got := <-terms; got.ID != 0 {
+		t.Errorf("it keeps term %d", got.ID)
+	}
+	n.Unled("its clock is wrong")
+	if refusal := n.Unable(); refusal == nil || !strings.Contains(refusal.Error(), "a does not order the log") {
+		t.Errorf("it refuses by %v", refusal)
+	}
+	fit.Store(true)
+	n.Unled("")
+	if refusal := n.Unable(); refusal != nil {
+		t.Errorf("a fit node refuses by %v", refusal)
+	}
+	n.StepAside(false)
+	second := term(t, terms)
+	must(t, n.Propose(t.Context(), second, 1, offer(1, head(0, 0))))
+	must(t, n.Close())
+}
+
 // TestForcedNewCluster: a member that was forced to be a cluster of one has lost no node that is
 // registered. It offers nothing, because the others do not answer it.
 func TestForcedNewCluster(t *testing.T) {

@@ -70,6 +70,7 @@ type Serving struct {
 	fatal  func(error)
 	noted  []known
 	rooms  peer.Rooms
+	judged peer.Fitness                              // of the last round
 	show   func(size uint64) (*cluster.Shown, error) // the log of the node, and the root of a size
 
 	// nowRuns and nowServed are node and port, for [Serving.Abandon], which any goroutine calls.
@@ -305,10 +306,11 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 		return s.keysEverywhere(n, e)
 	}
 	ask := func(ctx context.Context, c cluster.Contact, size uint64) (*cluster.Shown, error) {
-		return s.client.Head(ctx, c.Peer, size)
+		return s.client.HeadBy(ctx, c.Peer, size, node.WallClock)
 	}
 	own := configOf(s.site, ask, config.Fatal, config.Logger)
 	own.Quota, own.Version = s.quota, s.Version
+	own.Fit = func(others []*cluster.Shown) error { return s.fit(n, others) }
 	s.node, err = cluster.Open(own)
 	if err != nil {
 		return exit.With(exit.Config, err)
@@ -418,9 +420,7 @@ func (s *Serving) Run(ctx context.Context, n *node.Node, api *server.Server, fai
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		w := &peer.Watcher{Node: s.node, Client: s.client, Show: s.show,
-			Round: func(others []*cluster.Shown, ahead []time.Duration) {
-				s.judge(ctx, n, others, ahead)
-			}}
+			Round: func(others []*cluster.Shown) { s.judge(ctx, n, others) }}
 		var found *peer.Evidence
 		if found, watched = w.Run(ctx); watched != nil {
 			s.fatal(errors.Join(watched, s.keepEvidence(found)))

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 // judge notes the nodes of the cluster, and says what follows from what they have shown: whether
 // entries are taken, and who should lead.
-func (s *Serving) judge(ctx context.Context, n *node.Node, others []*cluster.Shown, ahead []time.Duration) {
+func (s *Serving) judge(ctx context.Context, n *node.Node, others []*cluster.Shown) {
 	own, err := s.show(0)
 	if err != nil {
 		return // it ends
@@ -24,20 +25,39 @@ func (s *Serving) judge(ctx context.Context, n *node.Node, others []*cluster.Sho
 		s.noteMembers(members)
 		s.node.Roomless(s.rooms.Roomless(time.Now(), append(slices.Clone(others), own), members))
 	}
-	s.judgeFitness(ctx, n, own, others, ahead)
+	s.judgeFitness(ctx, peer.Fit(own, others, n.Replica.MaxStep()/2))
 }
 
 // judgeFitness has another node lead while this one should not.
-func (s *Serving) judgeFitness(ctx context.Context, n *node.Node, own *cluster.Shown, others []*cluster.Shown, ahead []time.Duration) {
-	reason, heir := peer.Unfit(own, others, ahead, n.Replica.MaxStep()/2)
-	s.node.StepAside(reason != "")
-	if reason == "" || !s.node.Leads() {
+func (s *Serving) judgeFitness(ctx context.Context, f peer.Fitness) {
+	s.node.StepAside(f.Aside)
+	unled := ""
+	if f.Aside && f.Heir == "" && s.node.Leads() {
+		unled = f.Why
+	}
+	s.node.Unled(unled)
+	if news := f.Aside != s.judged.Aside || (f.Why == "") != (s.judged.Why == ""); news && f.Why != "" {
+		s.logger.Warn("this node is not fit to lead, or may not be", "reason", f.Why, "aside", f.Aside, "heir", f.Heir)
+	}
+	s.judged = f
+	if f.Heir == "" || !s.node.Leads() {
 		return
 	}
-	s.logger.Warn("this node lets another one lead", "reason", reason, "to", heir)
-	if err := s.node.HandOver(ctx, heir); err != nil {
-		s.logger.Warn("the lead is not handed over", "to", heir, "error", err.Error())
+	s.logger.Warn("this node lets another one lead", "reason", f.Why, "to", f.Heir)
+	if err := s.node.HandOver(ctx, f.Heir); err != nil {
+		s.logger.Warn("the lead is not handed over", "to", f.Heir, "error", err.Error())
 	}
+}
+
+// fit is [cluster.Config.Fit]: a node that begins to lead may not have been judged yet. A disk
+// without room does not count here, since the log of the node refuses entries then.
+func (s *Serving) fit(n *node.Node, others []*cluster.Shown) error {
+	f := peer.Fit(&cluster.Shown{Room: true}, others, n.Replica.MaxStep()/2)
+	if !f.Aside {
+		return nil
+	}
+	s.logger.Warn("this node does not lead", "reason", f.Why, "heir", f.Heir)
+	return fmt.Errorf("%s does not lead: %s", s.site.Name, f.Why)
 }
 
 // noteMembers keeps the nodes that this one knows in a file, for a reseed.

@@ -50,33 +50,61 @@ func (r *Rooms) Roomless(now time.Time, shown []*cluster.Shown, members []cluste
 	return names
 }
 
-// Unfit returns why a node should not lead, and the node that should; empty: it may lead, or no
-// other node that answered is fit. ahead says by how much the clock of each of the others is ahead
-// of that of the node. A node is fit whose disk has room, and whose clock is at most most away from
-// the median of all clocks: the entries of a leader whose clock is ahead would stop its successor.
-func Unfit(own *cluster.Shown, others []*cluster.Shown, ahead []time.Duration, most time.Duration) (reason, heir string) {
-	clocks := slices.Sorted(slices.Values(append(slices.Clone(ahead), 0)))
-	middle := len(clocks) / 2
-	median := clocks[middle]
-	if len(clocks)%2 == 0 {
-		median = (clocks[middle-1] + clocks[middle]) / 2
-	}
+// Fitness says whether a node may order the log.
+type Fitness struct {
+	Aside bool   // whether it must not
+	Why   string // what is wrong; empty: nothing
+	Heir  string // the node that should lead instead; empty: no other node that answered is fit
+}
+
+// Fit judges a node by what the others have shown, and their clocks. A clock may be most away from
+// the median of all clocks.
+//
+// A node whose clock is farther away must not order the log, even if no other node is fit: entries
+// that were registered ahead of time would stop its successor. If the clocks in the middle differ,
+// as two clocks may, nobody knows which one is wrong. Then the node goes on, and Why names the
+// distance. A node without room lets another one lead, if one is fit; its own log refuses entries.
+func Fit(own *cluster.Shown, others []*cluster.Shown, most time.Duration) (f Fitness) {
+	m := medianOf(others, most)
 	switch {
-	case median.Abs() > most:
-		reason = fmt.Sprintf("its clock is %v from the median of the nodes", median.Abs().Round(time.Millisecond))
+	case m.off(0) > most:
+		f = Fitness{Aside: true, Why: fmt.Sprintf("its clock is %v from the median of the nodes", m.off(0).Round(time.Millisecond))}
 	case !own.Room:
-		reason = "its disk has no room"
+		f = Fitness{Why: "its disk has no room"}
+	case m.least != m.greatest:
+		return Fitness{Why: fmt.Sprintf("clocks of the nodes differ by %v, and nobody knows which one is wrong", (m.greatest - m.least).Round(time.Millisecond))}
 	default:
-		return "", ""
+		return Fitness{}
 	}
 	size := uint64(0)
-	for i, other := range others {
-		if other.Room && (ahead[i]-median).Abs() <= most && (heir == "" || other.Size > size) {
-			heir, size = other.Node, other.Size
+	for _, other := range others {
+		if other.Room && m.off(other.Ahead) <= most && (f.Heir == "" || other.Size > size) {
+			f.Heir, size = other.Node, other.Size
 		}
 	}
-	if heir == "" {
-		return "", ""
+	f.Aside = f.Aside || f.Heir != ""
+	return f
+}
+
+// median is what the clocks of the nodes agree on, relative to that of this node. If the clocks in
+// the middle differ, each instant between the two may be right.
+type median struct{ least, greatest time.Duration }
+
+func medianOf(others []*cluster.Shown, most time.Duration) median {
+	clocks := []time.Duration{0}
+	for _, other := range others {
+		clocks = append(clocks, other.Ahead)
 	}
-	return reason, heir
+	slices.Sort(clocks)
+	m := median{clocks[(len(clocks)-1)/2], clocks[len(clocks)/2]}
+	if m.greatest-m.least <= 2*most {
+		middle := m.least + (m.greatest-m.least)/2
+		m = median{middle, middle}
+	}
+	return m
+}
+
+// off returns how far a clock is away.
+func (m median) off(clock time.Duration) time.Duration {
+	return max(m.least-clock, clock-m.greatest, 0)
 }

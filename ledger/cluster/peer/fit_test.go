@@ -10,38 +10,44 @@ import (
 	"recoveryledger/merkle"
 )
 
-// TestUnfit: a node whose clock is far from the median, or whose disk is full, lets another one
-// lead, if one is fit. The fit one with the longest log leads.
-func TestUnfit(t *testing.T) {
-	shown := func(name string, size uint64, room bool) *cluster.Shown {
-		return &cluster.Shown{Node: name, Head: merkle.Head{Size: size}, Room: room}
+// TestFit: a node whose clock is far from the median does not lead, even if no other node is fit.
+// While nobody knows which clock is wrong, a node goes on, and says so. A node whose disk is full
+// lets another one lead, if one is fit. The fit one with the longest log leads.
+func TestFit(t *testing.T) {
+	shown := func(name string, size uint64, room bool, ahead time.Duration) *cluster.Shown {
+		return &cluster.Shown{Node: name, Head: merkle.Head{Size: size}, Room: room, Ahead: ahead * time.Second}
 	}
-	b, c, full := shown("b", 5, true), shown("c", 6, true), shown("c", 6, false)
+	b := func(ahead time.Duration) *cluster.Shown { return shown("b", 5, true, ahead) }
+	c := func(ahead time.Duration) *cluster.Shown { return shown("c", 6, true, ahead) }
+	full := func(ahead time.Duration) *cluster.Shown { return shown("c", 6, false, ahead) }
+	type all = []*cluster.Shown
 	for what, test := range map[string]struct {
-		room         bool
-		others       []*cluster.Shown
-		ahead        []time.Duration // seconds
-		reason, heir string
+		room   bool
+		others all
+		aside  bool
+		why    string
+		heir   string
 	}{
-		"alone":                        {true, nil, nil, "", ""},
-		"alone, full":                  {false, nil, nil, "", ""},
-		"all right":                    {true, []*cluster.Shown{b, c}, []time.Duration{10, -10}, "", ""},
-		"another clock is wrong":       {true, []*cluster.Shown{b, c}, []time.Duration{3600, 1}, "", ""},
-		"its clock is behind":          {true, []*cluster.Shown{b, c}, []time.Duration{3600, 3601}, "clock is 1h0m0s", "c"},
-		"its clock is ahead":           {true, []*cluster.Shown{b, c}, []time.Duration{-40, -41}, "clock is 40s", "c"},
-		"two clocks, nobody knows":     {true, []*cluster.Shown{b}, []time.Duration{3600}, "", ""},
-		"two clocks, a little":         {true, []*cluster.Shown{b}, []time.Duration{50}, "", ""},
-		"full":                         {false, []*cluster.Shown{b, c}, []time.Duration{0, 0}, "disk", "c"},
-		"full, another one full":       {false, []*cluster.Shown{b, full}, []time.Duration{0, 0}, "disk", "b"},
-		"full, the rest full":          {false, []*cluster.Shown{full}, []time.Duration{0}, "", ""},
-		"full, the other clock is off": {false, []*cluster.Shown{b, full}, []time.Duration{100, 0}, "", ""},
+		"alone":                         {true, nil, false, "", ""},
+		"alone, full":                   {false, nil, false, "disk", ""},
+		"all right":                     {true, all{b(10), c(-10)}, false, "", ""},
+		"another clock is wrong":        {true, all{b(3600), c(1)}, false, "", ""},
+		"its clock is behind":           {true, all{b(3600), c(3601)}, true, "clock is 1h0m0s", "c"},
+		"its clock is ahead":            {true, all{b(-40), c(-41)}, true, "clock is 40s", "c"},
+		"its clock is wrong, rest full": {true, all{shown("b", 5, false, 3600), full(3600)}, true, "clock is 1h0m0s", ""},
+		"two clocks, nobody knows":      {true, all{b(3600)}, false, "differ by 1h0m0s", ""},
+		"two clocks, a little":          {true, all{b(50)}, false, "", ""},
+		"two and two, nobody knows":     {true, all{b(0), c(3600), shown("d", 7, true, 3600)}, false, "differ by 1h0m0s", ""},
+		"four clocks, its own is wrong": {true, all{b(3600), c(3610), shown("d", 4, true, 3620)}, true, "clock is 1h0m5s", "c"},
+		"beyond two that differ":        {true, all{b(7200), c(3600), shown("d", 7, true, 7200)}, true, "clock is 1h0m0s", "d"},
+		"full":                          {false, all{b(0), c(0)}, true, "disk", "c"},
+		"full, another one full":        {false, all{b(0), full(0)}, true, "disk", "b"},
+		"full, the rest full":           {false, all{full(0)}, false, "disk", ""},
+		"full, the other clock is off":  {false, all{b(100), full(0)}, false, "disk", ""},
 	} {
-		for i := range test.ahead {
-			test.ahead[i] *= time.Second
-		}
-		reason, heir := peer.Unfit(shown("a", 6, test.room), test.others, test.ahead, 30*time.Second)
-		if heir != test.heir || !strings.Contains(reason, test.reason) || test.reason == "" && reason != "" {
-			t.Errorf("%s: %q, %q", what, reason, heir)
+		f := peer.Fit(shown("a", 6, test.room, 0), test.others, 30*time.Second)
+		if f.Aside != test.aside || f.Heir != test.heir || !strings.Contains(f.Why, test.why) || (test.why == "") != (f.Why == "") {
+			t.Errorf("%s: %+v", what, f)
 		}
 	}
 }

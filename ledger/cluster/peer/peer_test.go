@@ -253,11 +253,11 @@ func TestWatcher(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var seen []*cluster.Shown
-		w := &peer.Watcher{Node: m.node, Client: m.client, Show: m.show, Round: func(others []*cluster.Shown, ahead []time.Duration) {
+		w := &peer.Watcher{Node: m.node, Client: m.client, Show: m.show, Round: func(others []*cluster.Shown) {
 			if seen = others; len(others) == 1 {
 				cancel()
-				if len(ahead) != 1 || ahead[0].Abs() > 5*time.Second {
-					t.Errorf("clocks: %v", ahead)
+				if others[0].Ahead.Abs() > 5*time.Second {
+					t.Errorf("clock: %v", others[0].Ahead)
 				}
 			}
 		}}

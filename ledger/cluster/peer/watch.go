@@ -53,10 +53,26 @@ func (s *Server) accuse(r *http.Request) (any, error) {
 	return nil, errors.New("peer: this node does not find what it is told")
 }
 
+// HeadBy is [Client.Head] of a node whose clock is compared with that of this node.
+func (c *Client) HeadBy(ctx context.Context, address string, size uint64, clock func() time.Time) (*cluster.Shown, error) {
+	own, asked := clock(), time.Now()
+	shown, err := c.Head(ctx, address, size)
+	if err == nil {
+		shown.Ahead = aheadOf(shown, own, time.Since(asked))
+	}
+	return shown, err
+}
+
 // Head asks a node for its log, and for the root of a size.
 func (c *Client) Head(ctx context.Context, address string, size uint64) (*cluster.Shown, error) {
 	shown := new(cluster.Shown)
 	return shown, c.ask(ctx, http.MethodGet, address+pathHead+"?size="+strconv.FormatUint(size, 10), nil, shown)
+}
+
+// aheadOf returns by how much the clock of a node is ahead, which was asked at an instant and
+// answered so long behind it.
+func aheadOf(shown *cluster.Shown, asked time.Time, took time.Duration) time.Duration {
+	return time.UnixMilli(shown.Clock).Sub(asked) - took/2
 }
 
 // Watcher compares the log of a node with those of the others.
@@ -65,9 +81,8 @@ type Watcher struct {
 	Client *Client
 	// Show shows the log of this node, and the root of a size.
 	Show func(size uint64) (*cluster.Shown, error)
-	// Round is told what the nodes that answered have shown, and by how much the clock of each is
-	// ahead, in each round.
-	Round func(others []*cluster.Shown, ahead []time.Duration)
+	// Round is told what the nodes that answered have shown, in each round.
+	Round func(others []*cluster.Shown)
 }
 
 // Run compares each second until ctx ends, or until two nodes have two roots of one size. Then it
@@ -90,7 +105,6 @@ func (w *Watcher) Run(ctx context.Context) (*Evidence, error) {
 // answer is what another node has shown.
 type answer struct {
 	shown *cluster.Shown // nil: nothing
-	ahead time.Duration  // its clock, of the clock of this node
 	found *Evidence      // nil: it differs nowhere
 }
 
@@ -112,17 +126,16 @@ func (w *Watcher) round(ctx context.Context) (*Evidence, error) {
 		}()
 	}
 	var others []*cluster.Shown
-	var ahead []time.Duration
 	for range members {
 		a := <-answers
 		if a.found != nil {
 			return a.found, a.found.cause
 		}
 		if a.shown != nil {
-			others, ahead = append(others, a.shown), append(ahead, a.ahead)
+			others = append(others, a.shown)
 		}
 	}
-	w.Round(others, ahead)
+	w.Round(others)
 	return nil, nil
 }
 
@@ -140,7 +153,7 @@ func (w *Watcher) compare(ctx context.Context, m *cluster.Member) (a answer, err
 	if shown.Incarnation != own.Incarnation {
 		return a, fmt.Errorf("peer: %s is of another cluster", m.Name)
 	}
-	ahead := time.Duration(shown.Clock-own.Clock)*time.Millisecond - time.Since(asked)/2
+	shown.Ahead = aheadOf(shown, time.UnixMilli(own.Clock), time.Since(asked))
 	differs := shown.Differs(own.Node, own.Head)
 	if shown.Size < own.Size {
 		if own, err = w.Show(shown.Size); err != nil {
@@ -148,7 +161,7 @@ func (w *Watcher) compare(ctx context.Context, m *cluster.Member) (a answer, err
 		}
 		differs = own.Differs(shown.Node, shown.Head)
 	}
-	a = answer{shown: shown, ahead: ahead}
+	a = answer{shown: shown}
 	if differs != nil {
 		a.found = &Evidence{At: asked, Own: own, Peer: shown, Text: differs.Error(), cause: differs}
 		w.accuse(ctx, m.Peer, a.found)
