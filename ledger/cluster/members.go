@@ -324,6 +324,9 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 
 // HandOver has another node lead. This node must lead.
 func (n *Node) HandOver(ctx context.Context, name string) error {
+	// etcd waits until it sees the other node lead, and would wait on if the lead has moved again.
+	ctx, cancel := context.WithTimeout(ctx, electionTime)
+	defer cancel()
 	c, err := n.Contact(ctx, name)
 	if err != nil {
 		return err

@@ -49,8 +49,9 @@ func must(tb testing.TB, err error) {
 type machine struct {
 	t *testing.T
 	program.Folder
-	newer string // path of the program that serve starts; empty: arl
-	own   string // HOST:0, for the ports of the nodes: nobody else takes one while its node is away
+	env   []string // more variables of the environment of serve
+	newer string   // path of the program that serve starts; empty: arl
+	own   string   // HOST:0, for the ports of the nodes: nobody else takes one while its node is away
 }
 
 // newMachine makes a machine of its own, beside those of other tests.
@@ -115,6 +116,7 @@ func (m *machine) begin(data string, args ...string) (n *node, serves func()) {
 	args = append([]string{"serve", "--output", "json", "--data", data, "--listen", "127.0.0.1:0", "--cluster"}, args...)
 	n = &node{m: m, data: data, cmd: m.Command(args...), said: &lines{}}
 	n.cmd.Path = cmp.Or(m.newer, n.cmd.Path)
+	n.cmd.Env = append(n.cmd.Env, m.env...)
 	n.cmd.Stderr = n.said
 	out, err := n.cmd.StdoutPipe()
 	must(m.t, err)

@@ -129,7 +129,8 @@ func buildSkewed(t *testing.T) string {
 	files, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(needs.Root(), "cmd", "arl", "skewed.go"): source}})
 	must(t, err)
 	must(t, os.WriteFile(overlay, files, 0o600))
-	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", arl, "./cmd/arl")
+	// Without symbols the program is linked sooner.
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-overlay", overlay, "-o", arl, "./cmd/arl")
 	cmd.Dir = needs.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v: %s", err, out)
