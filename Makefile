@@ -134,8 +134,8 @@ bench: ## this ledger against Tessera in one run, then micro-benchmarks
 	cd testdata/bench && go run . $(BENCHARGS)
 	go test -run '^$$' -bench . -benchmem ./...
 
-chaos: ## the tests named Chaos or Random with their large budgets; up to two hours a package
-	@ARL_CHAOS=1 $(TEST) -count=1 -p 1 -timeout 120m -run 'Chaos|Random' $(TESTFLAGS) ./...
+chaos: ## the tests named Chaos or Random with their large budgets; up to four hours a package
+	@ARL_CHAOS=1 $(TEST) -count=1 -p 1 -timeout 240m -run 'Chaos|Random' $(TESTFLAGS) ./...
 	@command -v chromium >/dev/null || { echo "skipped: chromium is missing: no 50 tabs are opened" >&2; exit; }; \
 	cd testdata/browser && ARL_CHAOS=1 go test -count=1 -timeout 4m -run '^TestManyTabs$$' .
 
