@@ -227,7 +227,6 @@ func (n *Node) embedded() *embed.Config {
 	c.TickMs, c.ElectionMs = uint(heartbeatTime.Milliseconds()), uint(electionTime.Milliseconds())
 	c.QuotaBackendBytes, c.MaxRequestBytes = n.cfg.Quota, requestMax
 	c.SnapshotCount, c.SnapshotCatchUpEntries = 100, 50
-	c.CompactHashCheckTime = time.Minute
 	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(zapTo(n.cfg.Logger, n.cfg.Fatal))
 	return c
 }
