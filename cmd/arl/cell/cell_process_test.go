@@ -314,8 +314,19 @@ func (m *machine) knowOneLeader(nodes ...*node) {
 	}
 }
 
+// restored restores a backup, and founds a new cluster from it. The receipts stay valid there.
+func (m *machine) restored(backup string, receipts []string) {
+	m.t.Helper()
+	m.arl("restore", backup, "--data", "restored", "--newest", backup+"/log/checkpoint")
+	first := m.found("restored")
+	second := m.join("restored-2", first)
+	first.voters(2)
+	m.check(append(receipts, second.submit("restored")), first, second)
+}
+
 // TestOneThreeOne takes a ledger with entries from one node to three, through the loss of the
-// leader, and back to one. Every receipt that an agent got verifies at every node afterwards.
+// leader, and back to one. Every receipt that an agent got verifies at every node afterwards, and
+// at the nodes of another cluster that was restored from backups taken at two nodes.
 func TestOneThreeOne(t *testing.T) {
 	m := newMachine(t)
 	a := m.found("a")
@@ -335,6 +346,7 @@ func TestOneThreeOne(t *testing.T) {
 		}
 	}
 	m.knowOneLeader(a, b, c)
+	m.arl("backup", "backup", "--data", "b", "--url", b.url)
 
 	m.arl("cluster", "lead", "n1", "--data", "a") // a machine under load may have moved the lead
 	a.kill()
@@ -373,6 +385,7 @@ func TestOneThreeOne(t *testing.T) {
 	m.arl("log", "fsck", "--data", "a")
 	m.arl("log", "audit", "--data", "a") // the node stands still, and is only read
 	m.arl("log", "export", "export", "--data", "a")
+	m.restored("backup", receipts)
 }
 
 // tries runs each line that arl cluster start prints to be tried, as they stand there.
