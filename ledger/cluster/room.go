@@ -23,7 +23,8 @@ const (
 )
 
 // compactRemedy is the remedy for a database that has reached its quota.
-const compactRemedy = "run arl cluster compact at each node, one by one: the cluster then takes entries again"
+const compactRemedy = "run arl cluster compact at a node while all nodes run, and do what it says: it names each node that has to be stopped, " +
+	"compacted with its data directory and started again (docs/cluster.md#a-full-etcd)"
 
 // used returns how many bytes of etcd's database are in use.
 func (n *Node) used() int64 { return n.etcd.Server.Backend().SizeInUse() }
