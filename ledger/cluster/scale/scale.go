@@ -37,7 +37,7 @@ func Measured() Parameters {
 	return Parameters{
 		Seed: 1, Cells: 100, Tenants: 10_000, Rate: 500_000, LogRate: 5_000,
 		Agree: 3 * time.Millisecond, Jitter: time.Millisecond, Serial: 30 * time.Microsecond, BatchMax: 1024,
-		OutageMin: 970 * time.Millisecond, OutageMax: 1820 * time.Millisecond,
+		OutageMin: time.Second, OutageMax: 3 * time.Second,
 	}
 }
 
@@ -151,7 +151,8 @@ func (p *Parameters) Cell(stream uint64, rate, seconds float64, fails bool) *Lat
 	random, l := p.random(1000+stream), new(Latencies)
 	down := outage{math.Inf(1), math.Inf(1)}
 	if fails {
-		down.from = random.Float64() * (seconds - 2)
+		// What has gathered is registered before the end.
+		down.from = random.Float64() * (seconds - 1 - p.OutageMax.Seconds())
 		down.to = down.from + p.OutageMin.Seconds() + random.Float64()*(p.OutageMax-p.OutageMin).Seconds()
 	}
 	var waiting []float64 // the instants at which they came
