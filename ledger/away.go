@@ -24,8 +24,7 @@ func (l *Log) untilSigned(try func() error, cause error) bool {
 	for {
 		select {
 		case <-retry.C:
-			cause := try()
-			if cause == nil {
+			if cause = try(); cause == nil {
 				l.away.Store(nil)
 				return true
 			}

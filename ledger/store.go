@@ -129,12 +129,9 @@ const LostRemedy = "restore the newest copy, or rebuild the database from an exp
 // openEngine opens the storage engine. Where there is an anchor, or keys that were
 // used, there was a database: a lost one is not replaced by an empty one.
 func openEngine(dir string, cfg *Config, options *pebble.Options) (*pebble.DB, error) {
-	anchored, err := disk.Exists(cfg.FS, cfg.Anchor)
-	if err != nil {
-		return nil, openError(dir, err)
-	}
+	anchored, failed := disk.Exists(cfg.FS, cfg.Anchor)
 	made, err := disk.Exists(cfg.FS, dir)
-	if err != nil {
+	if err = errors.Join(failed, err); err != nil {
 		return nil, openError(dir, err)
 	}
 	tables := false
@@ -204,6 +201,9 @@ func storeOptions(cfg *Config) *pebble.Options {
 		MemTableSize:                memTableSize,
 		MemTableStopWritesThreshold: 3,
 		L0StopWritesThreshold:       64,
+	}
+	if cfg.Cluster != nil {
+		options.CacheSize = nodeCache
 	}
 	// Entries never change, but dedup keys are spread over the whole range, so that
 	// a compaction of recent files rewrites much: they are half as frequent as by

@@ -10,12 +10,12 @@ import (
 // A ledger that is opened in place collects garbage once there is as much as half of what is alive,
 // but at least so many bytes. A small log leaves little alive: there, half of it came forty times a
 // second, and collecting took a fifth of the processor time. A node of a cluster, which copies
-// every batch from buffer to buffer on its way through etcd, collects at a quarter of what is
-// alive, and at least at so many bytes.
+// every batch from buffer to buffer on its way through etcd, collects at a fifth of what is alive,
+// and at least at so many bytes.
 const (
 	garbageMin  = 64 << 20
 	percentMin  = 50
-	percentNode = 25
+	percentNode = 20
 	percentMost = 800
 )
 
