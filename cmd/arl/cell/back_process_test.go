@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"recoveryledger/testdata/budget"
 )
 
 // evidence keeps what a node shows of itself in a file.
@@ -20,6 +22,7 @@ func (m *machine) evidence(data string) (file string) {
 // cluster again, unless somebody is ahead or has not said what it has. Then it becomes a single
 // ledger again. Every receipt verifies at each step.
 func TestReseedAndLeave(t *testing.T) {
+	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
 	m := newMachine(t)
 	a := m.found("a")
 	m.enrols(a.url)
@@ -80,6 +83,7 @@ func TestReseedAndLeave(t *testing.T) {
 // TestKeysPush gives a ledger its next key. A policy that names the key is refused while a node
 // that votes does not sign with it. Then the nodes change keys, and old receipts still verify.
 func TestKeysPush(t *testing.T) {
+	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
 	m := newMachine(t)
 	a := m.found("a")
 	m.enrols(a.url)

@@ -433,7 +433,7 @@ func chosen() []kind {
 // the only kinds, with commas between them.
 func TestClusterChaos(t *testing.T) {
 	kinds := chosen()
-	faults := faultsOf(t, budget.Budget{Short: 2, Usual: len(kinds), Chaos: 1000})
+	faults := faultsOf(t, budget.Budget{Short: 4, Usual: len(kinds), Chaos: 1000})
 	c := newCampaign(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -23,6 +23,7 @@ import (
 	"recoveryledger/ledger/cluster"
 	"recoveryledger/ledger/cluster/peer"
 	"recoveryledger/ledger/cluster/site"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/program"
 )
 
@@ -465,6 +466,7 @@ func TestStart(t *testing.T) {
 // TestCutOff: a node that no majority answers reads on, and neither denies an entry nor takes one.
 // It resumes by itself.
 func TestCutOff(t *testing.T) {
+	budget.Unraced(t, "TestClusterChaos cuts nodes off, too")
 	m := newMachine(t)
 	a := m.found("a")
 	m.enrols(a.url)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"recoveryledger/testdata/budget"
 )
 
 // registered returns the instant at which the entry of a receipt was registered.
@@ -31,6 +33,7 @@ func (n *node) registered(receipt string) time.Time {
 // and nothing is registered by its clock. With two nodes nobody knows which clock is wrong: both
 // say so.
 func TestWrongClock(t *testing.T) {
+	budget.Unraced(t, "the processes are those of TestClusterChaos; a clock differs")
 	m := newMachine(t)
 	skewed := buildSkewed(t)
 	a := m.found("a")

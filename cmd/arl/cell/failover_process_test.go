@@ -367,6 +367,7 @@ func faultsOf(t *testing.T, usual budget.Budget) int {
 // index, what clients saw is linearizable, streams go on at another node without a gap, and every
 // node has the same log afterwards. FAULTS says how many faults there are, for make bench.
 func TestFailoverChaos(t *testing.T) {
+	budget.Unraced(t, "TestClusterChaos has the same processes and clients, and more kinds of faults")
 	faults := faultsOf(t, budget.Budget{Short: 1, Usual: 2, Chaos: 200})
 	c := newCrowd(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/needs"
 )
 
@@ -66,6 +67,7 @@ func (n *node) answers(path string, status int, text string) {
 // says so; a leader lets another node lead; where no majority has room, entries are refused. Every
 // node catches up by itself when it has room, and nothing acknowledged is lost.
 func TestFullDisks(t *testing.T) {
+	budget.Unraced(t, "a node that has no room does less than the nodes of TestClusterChaos")
 	m := newMachine(t)
 	a := m.found("a")
 	m.enrols(a.url)

@@ -11,6 +11,7 @@ import (
 
 	"recoveryledger/ledger/cluster/peer"
 	"recoveryledger/ledger/cluster/site"
+	"recoveryledger/testdata/budget"
 )
 
 // tenant is a log of a cell, with a node at each machine of the cell.
@@ -66,6 +67,7 @@ func (l *tenant) leads() (leaders int) {
 // certificates, ports, metrics and commands are those of an origin. What one log suffers leaves the
 // other one as it is.
 func TestTwoLogsInACell(t *testing.T) {
+	budget.Unraced(t, "each process is a node as in TestOneThreeOne")
 	m := newMachine(t)
 	hosts := []string{hostOf(host(t)), hostOf(host(t))}
 	one, two := m.tenant("one", 7101, hosts...), m.tenant("two", 7201, hosts...)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/needs"
 )
 
@@ -163,6 +164,7 @@ func (w *walk) whole(all ...*place) {
 // TestClusterPage walks through docs/cluster.md, with every command of the page: from one node to
 // three, through the loss of each part, and back to one. Every receipt verifies at each step.
 func TestClusterPage(t *testing.T) {
+	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne and TestStart")
 	w, all := newWalk(t)
 	a, b, c := all[0], all[1], all[2]
 	a.begins(pageFounds)()

@@ -13,6 +13,7 @@ import (
 
 	"recoveryledger/ledger/cluster"
 	"recoveryledger/ledger/cluster/site"
+	"recoveryledger/testdata/budget"
 )
 
 // quotaSmall is the least quota of etcd, in bytes. A node that floods writes floodSize at once.
@@ -123,6 +124,7 @@ func (m *machine) shrinks(n *node, start func(n *node) (serves func())) (serves 
 // that. They take no entries, and say why. What the page says makes room: each file is made smaller
 // while its node does not run, and one node is asked. Then entries are taken, and none is lost.
 func TestFullCluster(t *testing.T) {
+	budget.Unraced(t, "a node that has no room does less than the nodes of TestClusterChaos")
 	m := newMachine(t)
 	quota := []string{"--etcd-quota", fmt.Sprint(quotaSmall)}
 	serve := func(data string, args ...string) *node { return m.serve(data, append(args, quota...)...) }

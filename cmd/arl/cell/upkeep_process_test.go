@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/program"
 )
 
@@ -23,6 +24,7 @@ func (c *crowd) again(n *node) {
 // submit. The format is raised when the last node has the program, and not before. The older
 // program is refused from then on, as a node and as one that joins. Nothing acknowledged is lost.
 func TestRollingUpgrade(t *testing.T) {
+	budget.Unraced(t, "nodes stop and start under clients as in TestClusterChaos")
 	c := newCrowd(t)
 	m, dir := c.m, filepath.Join(t.TempDir(), "bin")
 	must(t, program.Build(dir, "newer"))
@@ -80,6 +82,7 @@ func TestRollingUpgrade(t *testing.T) {
 // TestCompact: a node that runs shows the files of all nodes and forgets what they keep. The file
 // of a node that does not run is made smaller, and the node goes on with it.
 func TestCompact(t *testing.T) {
+	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
 	m := newMachine(t)
 	a := m.found("a")
 	m.enrols(a.url)
