@@ -10,6 +10,16 @@ import (
 	"recoveryledger/testdata/budget"
 )
 
+// three makes a cluster of three nodes, in which agents may submit.
+func (m *machine) three() (a, b, c *node) {
+	m.t.Helper()
+	a = m.found("a")
+	m.enrols(a.url)
+	b, c = m.join("b", a), m.join("c", a)
+	a.voters(3)
+	return a, b, c
+}
+
 // evidence keeps what a node shows of itself in a file.
 func (m *machine) evidence(data string) (file string) {
 	m.t.Helper()
@@ -24,11 +34,7 @@ func (m *machine) evidence(data string) (file string) {
 func TestReseedAndLeave(t *testing.T) {
 	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
-	b := m.join("b", a)
-	c := m.join("c", a)
-	a.voters(3)
+	a, b, c := m.three()
 	receipts := []string{a.submit("of-three")}
 	m.check(receipts, c)
 	if shown := m.arl("cluster", "evidence", "--data", "c"); !strings.Contains(shown, `"node"`) || !strings.Contains(shown, "n3") {

@@ -34,6 +34,18 @@ const (
 
 const saidMost = 4000 // bytes of what a node said before its test failed
 
+// tellLast logs what nodes have said last, if the test fails.
+func tellLast(t *testing.T, nodes ...*node) {
+	t.Helper()
+	t.Cleanup(func() {
+		for _, n := range nodes {
+			if said := n.said.String(); t.Failed() {
+				t.Logf("%s has said last: %s", n.data, said[max(0, len(said)-saidMost):])
+			}
+		}
+	})
+}
+
 // The ports of a node, at an address of its own. Behind them are proxies for the other nodes.
 const (
 	clientPort, peerPort, etcdPort = "7001", "7002", "7003"
@@ -119,13 +131,7 @@ func newCampaign(t *testing.T) *campaign {
 			needs.Missing(t, "mkfs.ext4 and the right to mount", "install the package e2fsprogs, and run the test as root", "no disk is slow or full")
 		}
 	})
-	t.Cleanup(func() {
-		for _, n := range c.nodes {
-			if said := n.said.String(); t.Failed() {
-				t.Logf("%s has said last: %s", n.data, said[max(0, len(said)-saidMost):])
-			}
-		}
-	})
+	tellLast(t, c.nodes...)
 	for _, n := range c.nodes {
 		own, shown := c.place(n)
 		for _, port := range []string{peerPort, etcdPort} {

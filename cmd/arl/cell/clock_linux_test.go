@@ -1,6 +1,7 @@
 package cell_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -18,7 +19,7 @@ func (n *node) registered(receipt string) time.Time {
 	content, err := os.ReadFile(receipt)
 	must(n.m.t, err)
 	var r struct{ Index uint64 }
-	must(n.m.t, json.NewDecoder(strings.NewReader(string(content))).Decode(&r)) // the receipts of keys follow
+	must(n.m.t, json.NewDecoder(bytes.NewReader(content)).Decode(&r)) // the receipts of keys follow
 	status, body := n.get("/v1/entries/" + strconv.FormatUint(r.Index, 10))
 	var e struct {
 		RegisteredAt int64 `json:"registered_at"`
@@ -36,11 +37,7 @@ func TestWrongClock(t *testing.T) {
 	budget.Unraced(t, "the processes are those of TestClusterChaos; a clock differs")
 	m := newMachine(t)
 	skewed := buildSkewed(t)
-	a := m.found("a")
-	m.enrols(a.url)
-	b := m.join("b", a)
-	c := m.join("c", a)
-	a.voters(3)
+	a, b, c := m.three()
 	a.stop()
 	clock := m.Path("clock")
 	must(t, os.WriteFile(clock, []byte("1h"), 0o600))
@@ -48,13 +45,7 @@ func TestWrongClock(t *testing.T) {
 	a = m.serve("a")
 	m.newer, m.env = "", nil
 	var receipts []string
-	t.Cleanup(func() {
-		for _, n := range []*node{a, b, c} {
-			if said := n.said.String(); t.Failed() {
-				t.Logf("%s has said last: %s", n.data, said[max(0, len(said)-saidMost):])
-			}
-		}
-	})
+	tellLast(t, a, b, c)
 	for i := range 3 {
 		b.voters(3)
 		if out, err := m.Command("cluster", "lead", "n1", "--data", "b").CombinedOutput(); err != nil {

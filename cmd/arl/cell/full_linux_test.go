@@ -69,10 +69,8 @@ func (n *node) answers(path string, status int, text string) {
 func TestFullDisks(t *testing.T) {
 	budget.Unraced(t, "a node that has no room does less than the nodes of TestClusterChaos")
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
-	nodes := []*node{a, m.join("b", a), m.join("c", a)}
-	a.voters(3)
+	a, b, c := m.three()
+	nodes := []*node{a, b, c}
 	for i := range nodes { // one at a time, so that the others go on
 		nodes[i].stop()
 		m.onSmallDisk(nodes[i].data)

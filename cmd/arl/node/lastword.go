@@ -34,10 +34,10 @@ func (w *LastWord) Take(m *metrics.Metrics, at net.Listener, t *certificate.File
 // Halting returns what ends a ledger that meets a tree head that is none of its log: it counts the
 // fork, and takes the last metrics before fail ends the server, whose listener is at.
 func (w *LastWord) Halting(m *metrics.Metrics, at net.Listener, t *certificate.Files, fail func(error)) func(error) {
-	var once sync.Mutex // a witness and the readers may find it at one time
+	var mu sync.Mutex // a witness and the readers may find it at one time
 	return func(err error) {
-		once.Lock()
-		defer once.Unlock()
+		mu.Lock()
+		defer mu.Unlock()
 		m.Violated(metrics.Forked)
 		w.Take(m, at, t)
 		fail(err)
