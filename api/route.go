@@ -29,7 +29,6 @@ type Route struct {
 	Plain  bool // never compressed
 
 	Ordered bool // in a cluster, only the node that orders the log answers
-	Leased  bool // the answer speaks for the coordinator, so only the newest leader may give it
 }
 
 // TakesQuery reports whether the route looks at its query. One that names no malformed

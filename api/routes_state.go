@@ -125,12 +125,12 @@ func taskRoutes() []Route {
 		Name: "task", Ordered: true, Method: http.MethodGet, Path: PathTask, Summary: "Read a task", Params: []Param{id},
 		Answers: tagged("the task as of the last commit, with its present lease", of[Task]()), Problems: missing(),
 	}, {
-		Name: "lease", Ordered: true, Leased: true, Method: http.MethodPost, Path: PathLease, Summary: "Renew the lease of a task", Doc: "Like " + PathLeases + ", for one lease.",
+		Name: "lease", Ordered: true, Method: http.MethodPost, Path: PathLease, Summary: "Renew the lease of a task", Doc: "Like " + PathLeases + ", for one lease.",
 		Params: []Param{id}, Takes: renewal(1), Answers: withBody("the request arrived too slowly", ok("the renewed lease", of[Lease]())...),
 		Problems: []entry.Problem{entry.Malformed, entry.BadSignature, entry.UnknownIssuer, entry.UnauthorizedRole, entry.NoStanding, entry.WrongAudience,
 			entry.NotFound, entry.StateConflict, entry.StaleEpoch, entry.TooLarge},
 	}, {
-		Name: "leases", Ordered: true, Leased: true, Method: http.MethodPost, Path: PathLeases, Summary: "Renew the leases that an agent holds",
+		Name: "leases", Ordered: true, Method: http.MethodPost, Path: PathLeases, Summary: "Renew the leases that an agent holds",
 		Doc: "The agent that holds the leases signs the renewal. sig is over the DSSE pre-authentication encoding of the type " +
 			"application/vnd.agent-recovery.lease+json and the RFC 8785 form of the members without keyid and sig. The body is in RFC 8785 form, too. seq " +
 			"grows with every renewal. session is the session of the leases, as GET of the task answers it. So a renewal that is sent again renews nothing. " +

@@ -44,10 +44,8 @@ func (s *Server) getLeader(ctx context.Context, _ *request) (*api.Status, error)
 	if !s.log.Leads() {
 		return nil, agreement.ErrNotLeading
 	}
-	if s.cfg.Peers != nil {
-		if err := s.cfg.Peers.Fresh(ctx); err != nil {
-			return nil, apart(err)
-		}
+	if _, err := s.fresh(ctx); err != nil {
+		return nil, err
 	}
 	return &api.Status{Status: "leads"}, nil
 }

@@ -20,17 +20,18 @@ type Peers interface {
 	Reach(ctx context.Context) error
 	// Ready returns nil if this node lately had what the others have, and another takes entries.
 	Ready(ctx context.Context) error
-	// Fresh returns nil if this node was the one that orders the log less than half a second ago.
-	Fresh(ctx context.Context) error
+	// Fresh returns the term of this node if it was the one that orders the log less than half a
+	// second ago.
+	Fresh(ctx context.Context) (term int64, err error)
 }
 
 // clustered passes what only the node that orders the log may answer on to that node, and says of
 // nothing that the log does not have it before this node has reached what the others registered.
 func (s *Server) clustered() echo.MiddlewareFunc {
-	ordered := map[string]api.Route{}
+	ordered := map[string]bool{}
 	for _, route := range api.Routes() {
 		if route.Ordered {
-			ordered[route.Method+" "+routerPath(route.Path)] = route
+			ordered[route.Method+" "+routerPath(route.Path)] = true
 		}
 	}
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
@@ -39,14 +40,8 @@ func (s *Server) clustered() echo.MiddlewareFunc {
 		}
 		return func(c echo.Context) error {
 			ctx := c.Request().Context()
-			route, ok := ordered[c.Request().Method+" "+c.Path()]
-			if ok && !s.log.Leads() {
+			if ordered[c.Request().Method+" "+c.Path()] && !s.log.Leads() {
 				if err := s.cfg.Peers.Forward(c.Response(), c.Request()); !errors.Is(err, agreement.ErrLeading) {
-					return apart(err)
-				}
-			}
-			if route.Leased {
-				if err := s.cfg.Peers.Fresh(ctx); err != nil {
 					return apart(err)
 				}
 			}
@@ -68,6 +63,15 @@ func (s *Server) clustered() echo.MiddlewareFunc {
 			return next(c)
 		}
 	}
+}
+
+// fresh returns the term in which this node speaks for the coordinator; 0: it is in no cluster.
+func (s *Server) fresh(ctx context.Context) (int64, error) {
+	if s.cfg.Peers == nil {
+		return 0, nil
+	}
+	term, err := s.cfg.Peers.Fresh(ctx)
+	return term, apart(err)
 }
 
 // apart is the problem of a node that the others do not answer.

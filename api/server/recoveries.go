@@ -132,8 +132,8 @@ func (s *Server) byRules(limit int, answer func(*rules, context.Context, []byte)
 		}
 		buf := s.buffer()
 		defer s.put(buf)
-		body := &budgetReader{body: c.Request().Body, budget: s.batches, client: clientOf(c)}
-		defer body.release()
+		body := s.batches.Body(clientOf(c), c.Request().Body)
+		defer body.Release()
 		request := *c.Request()
 		request.Body = io.NopCloser(body)
 		if *buf, err = readBody(&request, *buf, limit); err != nil {

@@ -116,8 +116,8 @@ func receiptOf(answer *ledger.Answer, registered ledger.Registration, e *entry.E
 // postBatch registers an ordered prefix of the lines (REG-10). If it registers no entry, the
 // answer is the problem, as for one envelope.
 func (s *Server) postBatch(c echo.Context) error {
-	body := &budgetReader{body: c.Request().Body, budget: s.batches, client: clientOf(c)}
-	defer body.release()
+	body := s.batches.Body(clientOf(c), c.Request().Body)
+	defer body.Release()
 	entries, refused, err := readBatch(body)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"recoveryledger/api/view"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
+	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
 )
 
@@ -125,6 +126,9 @@ func (s *Server) postLease(r *request) error {
 // renew renews the leases that the body names. If only is not empty, the body must name the
 // lease of that task alone. A renewal that is refused as a whole counts against the client.
 // Any other renewal counts for the client.
+//
+// A node of a cluster asks behind the renewal, too, whether it leads. The node may have hung since
+// it asked before. Another node may have led, and may have given the task away.
 func (s *Server) renew(c echo.Context, only entry.Ref) ([]coordinator.Renewed, error) {
 	if mediaType := c.Request().Header.Get(echo.HeaderContentType); mediaType != api.MediaJSON {
 		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
@@ -141,8 +145,17 @@ func (s *Server) renew(c echo.Context, only entry.Ref) ([]coordinator.Renewed, e
 		return nil, err
 	}
 	defer turn.end()
-	renewed, err := s.renewAll(c, *buf, only)
+	term, err := s.fresh(c.Request().Context())
 	if err != nil {
+		return nil, err
+	}
+	renewed, err := s.renewAll(c, *buf, only)
+	switch again, stale := s.fresh(c.Request().Context()); {
+	case stale != nil:
+		return nil, stale
+	case again != term:
+		return nil, apart(agreement.ErrOvertaken)
+	case err != nil:
 		turn.refused(1)
 		return nil, err
 	}

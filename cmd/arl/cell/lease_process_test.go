@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"syscall"
 	"testing"
@@ -57,8 +58,35 @@ type answered struct {
 }
 
 // post sends a renewal to a node.
-func (h *held) post(n *node, renewal []byte) (a answered) {
-	response, err := http.Post(n.url+api.URL(api.PathLease, nil, h.task), api.MediaJSON, bytes.NewReader(renewal))
+func (h *held) post(n *node, renewal []byte) answered {
+	return h.send(n, bytes.NewReader(renewal), nil)
+}
+
+// postLate sends a renewal to a node, and its body once the node reads it and late is closed.
+// begun is closed when the node reads it.
+func (h *held) postLate(n *node, renewal []byte, begun chan<- struct{}, late <-chan struct{}) answered {
+	body, sends := io.Pipe()
+	go func() {
+		<-late
+		_, err := sends.Write(renewal)
+		_ = sends.CloseWithError(err)
+	}()
+	return h.send(n, body, func(r *http.Request) *http.Request {
+		r.Header.Set("Expect", "100-continue")
+		return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{Got100Continue: func() { close(begun) }}))
+	})
+}
+
+func (h *held) send(n *node, body io.Reader, change func(*http.Request) *http.Request) (a answered) {
+	request, err := http.NewRequestWithContext(h.c.m.t.Context(), http.MethodPost, n.url+api.URL(api.PathLease, nil, h.task), body)
+	if err != nil {
+		return answered{err: err}
+	}
+	request.Header.Set("Content-Type", api.MediaJSON)
+	if change != nil {
+		request = change(request)
+	}
+	response, err := patient.Do(request)
 	if err != nil {
 		return answered{err: err}
 	}
@@ -74,13 +102,38 @@ func (h *held) renews(n *node, session string) {
 	}
 }
 
-// wakes lets the leader hang until another node leads. Renewals wait at its port meanwhile. It must
-// confirm none of them when it wakes. It returns how many it answered with 503.
+// patient waits for the answer to "Expect: 100-continue".
+var patient = &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+
+// stops lets a node hang. It returns when no thread of the node runs.
+func (n *node) stops() {
+	n.m.t.Helper()
+	must(n.m.t, n.cmd.Process.Signal(syscall.SIGSTOP))
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(n.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if must(n.m.t, err); !status.Stopped() {
+			n.m.t.Fatalf("%s does not hang: %v", n.data, status)
+		}
+		return
+	}
+}
+
+// wakes lets the leader hang until another node leads. One renewal is under way then, and others
+// wait at the leader's port. It must confirm none of them when it wakes. It returns how many of the
+// others it answered with 503.
 func (h *held) wakes(session string) (turnedAway int) {
 	t, at := h.c.m.t, h.c.leader()
 	t.Helper()
 	leader, answers := h.c.nodes[at], make(chan answered, 8)
-	must(t, leader.cmd.Process.Signal(syscall.SIGSTOP))
+	late, begun, arrives := make(chan answered), make(chan struct{}), make(chan struct{})
+	renewal := h.renewal(session)
+	go func() { late <- h.postLate(leader, renewal, begun, arrives) }()
+	<-begun
+	leader.stops()
 	for range cap(answers) {
 		renewal := h.renewal(session)
 		go func() { answers <- h.post(leader, renewal) }()
@@ -89,6 +142,10 @@ func (h *held) wakes(session string) (turnedAway int) {
 		time.Sleep(askEvery)
 	}
 	must(t, leader.cmd.Process.Signal(syscall.SIGCONT))
+	close(arrives)
+	if a := <-late; a.status != http.StatusServiceUnavailable {
+		t.Fatalf("a renewal reached a leader, and its end came after another had led: %d %s %v", a.status, a.body, a.err)
+	}
 	for range cap(answers) {
 		switch a := <-answers; {
 		case a.status == http.StatusServiceUnavailable:

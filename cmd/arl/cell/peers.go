@@ -40,10 +40,10 @@ func (p *peers) Forward(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Fresh implements [server.Peers].
-func (p *peers) Fresh(ctx context.Context) error {
+func (p *peers) Fresh(ctx context.Context) (int64, error) {
 	term, err := p.cluster.Fresh(ctx)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return p.node.Ordered(term)
+	return term, p.node.Ordered(term)
 }
