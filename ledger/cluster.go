@@ -103,6 +103,10 @@ func (n *node) behind(space *disk.Space) <-chan agreement.Standing {
 	return nil
 }
 
+// Doubt returns a channel that is closed when the nodes of a cluster have not agreed on a batch for
+// [agreement.DoubtAfter]. Nobody knows then whether what waits will be registered.
+func (l *Log) Doubt() <-chan struct{} { return *l.doubt.Load() }
+
 // sync lets the store be made durable up to last, unless the sync before is under way.
 func (n *node) sync(last *Batch) {
 	select {
@@ -253,10 +257,12 @@ func (l *Log) agree(p *pending, next *Batch) error {
 		case err := <-settled:
 			if in != nil {
 				l.away.Store(nil)
+				l.doubt.Store(new(make(chan struct{})))
 			}
 			return err
 		case <-doubt.C:
 			l.away.Store(cmp.Or(c.Refusal(), agreement.NoneAgree))
+			close(*l.doubt.Load())
 			in = l.in
 		case s := <-in:
 			l.turnAway(nil, s)

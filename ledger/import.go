@@ -60,16 +60,14 @@ const (
 // The head must cover the anchor, and every head in [ImportConfig]: a log that lost
 // acknowledged entries would sign others for the same sizes.
 //
-// Everything is rebuilt beside dir and gets its name at the end, after the anchor.
-// A crash at any moment leaves no database, or the whole one; the next Import goes
-// on where it was.
+// Everything is rebuilt beside dir and gets its name at the end, after the anchor. A crash at any
+// moment leaves no database, or the whole one; the next Import goes on where it was.
 //
-// The error is [os.ErrNotExist] if there is no export; [ErrOrigin] or [ErrKeys] if
-// it is of another log, or signed by none of the keys; [export.ErrDamaged] if its
-// files are damaged or missing; [ErrCorrupt] if what was rebuilt is damaged;
-// [ErrRolledBack] if a newer head was signed; [ErrAnchor] if nothing says which head is
-// the newest; [os.ErrExist] if dir holds something else; [ErrInUse] while another
-// import runs.
+// The error is [os.ErrNotExist] if there is no export; [ErrOrigin] or [ErrKeys] if it is of
+// another log, or signed by none of the keys; [export.ErrDamaged] if its files are damaged or
+// missing; [ErrCorrupt] if what was rebuilt is damaged; [ErrRolledBack] if a newer head was
+// signed; [ErrAnchor] if nothing says which head is the newest; [os.ErrExist] if dir holds
+// something else; [ErrInUse] while another import runs.
 func Import(ctx context.Context, dir string, c *Config, i *ImportConfig) (*ImportReport, error) {
 	cfg, err := c.withDefaults(dir)
 	if err == nil {

@@ -78,9 +78,8 @@ var (
 // Fold is the meaning of a log's entries: state that follows from the entries alone. The log calls
 // it from one goroutine.
 type Fold interface {
-	// Admit checks e as the entry at index, registered at the instant at (Unix
-	// milliseconds), against the state, and leaves the state as it is. The error
-	// is an [*entry.Refusal].
+	// Admit checks e as the entry at index, registered at the instant at (Unix milliseconds),
+	// against the state, and leaves the state as it is. The error is an [*entry.Refusal].
 	Admit(e *entry.Entry, index uint64, at int64) error
 	// Apply takes an admitted entry into the state.
 	Apply(e *entry.Entry, index uint64, at int64)
@@ -111,15 +110,13 @@ type Config struct {
 	// Keys are the keys of the log that are here, in the order in which they were
 	// made. Mandatory. A key shared with another database forks the log.
 	Keys []Key
-	// Used says that one of Keys has signed a tree head over an entry: they begin no
-	// log. A database that is missing or holds no entry is [ErrLost] then, and none
-	// is made. A wrong false forks the log: the keys sign other heads for sizes that
-	// they have signed before.
+	// Used says that one of Keys has signed a tree head over an entry: they begin no log. A
+	// database that is missing or holds no entry is [ErrLost] then, and none is made. A wrong
+	// false forks the log: the keys sign other heads for sizes that they have signed before.
 	Used bool
-	// Begun is called when an entry is durable, before the signed tree head over the
-	// entry is published: at the first commit, and at every Open of a log that has
-	// entries. From then on Keys are used. An error ends Open, or the process. Nil: no
-	// call.
+	// Begun is called when an entry is durable, before the signed tree head over the entry is
+	// published: at the first commit, and at every Open of a log that has entries. From then on
+	// Keys are used. An error ends Open, or the process. Nil: no call.
 	Begun func() error
 	// Signs returns which of Keys sign tree heads over the entries that the fold
 	// has applied: one at least. Nil: all.
@@ -138,15 +135,13 @@ type Config struct {
 	// Committed is called with the newest head when the log is open, and after every
 	// commit, in order. Nil: nothing is called.
 	Committed func(head verify.SignedHead)
-	// Observe is called with every commit that added entries, in order, for
-	// statistics. The goroutine that owns the order calls it, so it must not wait.
-	// Nil: no call.
+	// Observe is called with every commit that added entries, in order, for statistics. The
+	// goroutine that owns the order calls it, so it must not wait. Nil: no call.
 	Observe func(Commit)
 	// Fatal ends the process; it must not return. Mandatory. If it returned,
 	// Pebble would acknowledge lost writes.
 	Fatal func(err error)
-	// Logger takes the messages of the storage engine and of the log itself. Nil: no
-	// messages.
+	// Logger takes the messages of the storage engine and of the log itself. Nil: no messages.
 	Logger *slog.Logger
 
 	// FS is where the database lives. Nil: the disk.
@@ -154,9 +149,8 @@ type Config struct {
 	// Anchor is the path of the anchor file. Empty: the directory's name with
 	// ".anchor" behind it. It must not lie inside the directory.
 	Anchor string
-	// AcceptAnchor makes a new anchor if the anchor is missing or cannot be read. It
-	// gives up the proof that the database is the newest one. A readable anchor always
-	// counts.
+	// AcceptAnchor makes a new anchor if the anchor is missing or cannot be read. It gives up the
+	// proof that the database is the newest one. A readable anchor always counts.
 	AcceptAnchor bool
 	// Now reads the wall clock. Nil: time.Now.
 	Now func() time.Time
@@ -168,10 +162,9 @@ type Config struct {
 	// AcceptClock takes the wall clock at start, however far behind the last entry. The ledger's
 	// time stands still until the wall clock has caught up.
 	AcceptClock bool
-	// SnapshotEvery is the least number of entries between two snapshots of the
-	// fold; a large log waits until it has grown by a quarter. One more is taken
-	// when Run ends. 0: 65,536. Fewer make a start after a crash faster and
-	// registration slower.
+	// SnapshotEvery is the least number of entries between two snapshots of the fold; a large log
+	// waits until it has grown by a quarter. One more is taken when Run ends. 0: 65,536. Fewer
+	// make a start after a crash faster and registration slower.
 	SnapshotEvery uint64
 	// Reserve is the free space in bytes below which entries are refused (insufficient-storage). 0:
 	// 256 MiB.
@@ -258,8 +251,7 @@ func (c *Config) canSign() error {
 	return c.Cluster.check()
 }
 
-// Log is an open log. [Log.Run] must run for entries to be taken; reading works
-// without it.
+// Log is an open log. [Log.Run] must run for entries to be taken; reading works without it.
 type Log struct {
 	cfg   *Config
 	dir   string
@@ -286,6 +278,7 @@ type Log struct {
 	running atomic.Bool                   // whether Run was called
 	sound   chan struct{}                 // closed: Run takes submissions
 	away    atomic.Pointer[entry.Refusal] // of new entries while a key does not sign; nil: all sign
+	doubt   atomic.Pointer[chan struct{}] // see Doubt
 	chunks  chan snapshotChunk
 	leads   atomic.Bool   // whether this node of a cluster orders the log
 	kept    atomic.Uint64 // the last batch that this node of a cluster has on its disk
@@ -296,10 +289,9 @@ type Log struct {
 	published published
 }
 
-// Open opens the log in dir, or makes an empty one, and checks it: the right
-// edge of the tree is hashed again from leaves and full tiles and must give the
-// last signed tree head, which must cover the anchor. The fold is restored from
-// its newest snapshot and the entries behind it.
+// Open opens the log in dir, or makes an empty one, and checks it: the right edge of the tree is
+// hashed again from leaves and full tiles and must give the last signed tree head, which must
+// cover the anchor. The fold is restored from its newest snapshot and the entries behind it.
 func Open(dir string, c *Config) (*Log, error) {
 	cfg, err := c.withDefaults(dir)
 	if err == nil {
@@ -324,6 +316,7 @@ func Open(dir string, c *Config) (*Log, error) {
 		sound:   make(chan struct{}),
 		chunks:  make(chan snapshotChunk),
 	}
+	l.doubt.Store(new(make(chan struct{})))
 	if l.tiles, err = lru.New[merkle.Tile, *merkle.TileNodes](tileCacheSize); err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}

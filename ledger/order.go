@@ -78,15 +78,13 @@ type order struct {
 	term     agreement.Term  // in which this node of a cluster offers batches
 }
 
-// Submit registers entries in order: the first refusal ends the prefix that is
-// taken. It returns when the prefix is durable and a signed tree head covers it.
-// Submitting the same entries again gives the same answer. Submit writes into the
-// entries; two calls at a time must not share one. The error is
-// [ErrStopped], that of ctx, [entry.Refusal] if nothing can be taken now, or
-// [ErrCorrupt] if the store contradicts itself about an entry; a refusal of an
-// entry stands in the answer. In a cluster it is [agreement.ErrNotLeading] if the entries
-// belong to the node that orders the log, and the end of ctx leaves open whether the
-// entries are registered.
+// Submit registers entries in order: the first refusal ends the prefix that is taken. It returns
+// when the prefix is durable and a signed tree head covers it. Submitting the same entries again
+// gives the same answer. Submit writes into the entries; two calls at a time must not share one.
+// The error is [ErrStopped], that of ctx, [entry.Refusal] if nothing can be taken now, or
+// [ErrCorrupt] if the store contradicts itself about an entry; a refusal of an entry stands in the
+// answer. In a cluster it is [agreement.ErrNotLeading] if the entries belong to the node that
+// orders the log, and the end of ctx leaves open whether the entries are registered.
 func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (answer *Answer, _ error) {
 	if over(l.closing) {
 		return nil, ErrStopped
@@ -429,8 +427,7 @@ func (l *Log) sign(p *pending, next *Batch, batch []*submission) ([]*submission,
 	return batch, true
 }
 
-// append puts the batch behind the last one: compare and swap on the sequence
-// number and the head.
+// append puts the batch behind the last one: compare and swap on the sequence number and the head.
 func (l *Log) append(p *pending, next *Batch) error {
 	last := l.order.last
 	if next.Seq != last.Seq+1 || next.PreviousSize != last.Size || next.PreviousRoot != last.Root || next.Size != p.next {

@@ -69,8 +69,7 @@ func decodeLogged(index uint64, record []byte) (*entry.Registered, error) {
 	return &entry.Registered{Entry: e, Index: index, RegisteredAt: at}, nil
 }
 
-// Entries returns the entries from index from to below to, or to the size if
-// that is smaller.
+// Entries returns the entries from index from to below to, or to the size if that is smaller.
 func (l *Log) Entries(ctx context.Context, from, to uint64) iter.Seq2[*entry.Registered, error] {
 	return readEntries(ctx, l.db, from, min(to, l.view.Load().head.Size))
 }
@@ -126,8 +125,7 @@ func (l *Log) Receipt(index uint64) (*verify.Receipt, error) {
 // Receipt returns the receipt of a registered entry under the answer's head.
 func (a *Answer) Receipt(index uint64) (*verify.Receipt, error) { return a.log.receipt(a.view, index) }
 
-// Proof returns the inclusion proof of a registered entry under the answer's
-// head.
+// Proof returns the inclusion proof of a registered entry under the answer's head.
 func (a *Answer) Proof(index uint64) ([]merkle.Hash, error) {
 	return merkle.ProveInclusion(index, a.view.head.Size, a.log.nodes(a.view), &a.view.ragged)
 }
@@ -197,9 +195,8 @@ func (l *Log) bundle(t merkle.Tile) ([]byte, error) {
 	return out, nil
 }
 
-// FirstAt returns the index of the first entry registered at or after the
-// instant (Unix milliseconds), or the size. registered_at never falls, so the
-// log is its own index by time.
+// FirstAt returns the index of the first entry registered at or after the instant (Unix
+// milliseconds), or the size. registered_at never falls, so the log is its own index by time.
 func (l *Log) FirstAt(at int64) (uint64, error) {
 	size := l.view.Load().head.Size
 	var failed error

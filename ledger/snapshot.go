@@ -59,9 +59,8 @@ func (c *snapshotChunk) put(b *pebble.Batch) error {
 	return b.Set(key, engine.Seal(key, []byte{kind}, c.data), nil)
 }
 
-// nextSnapshot returns the size at which the snapshot after the one at size is
-// due. The distance grows with the log, so that snapshots cost a bounded share
-// of what entries cost.
+// nextSnapshot returns the size at which the snapshot after the one at size is due. The distance
+// grows with the log, so that snapshots cost a bounded share of what entries cost.
 func (l *Log) nextSnapshot(size uint64) uint64 {
 	every := max(l.cfg.SnapshotEvery, size/4)
 	return size - size%l.cfg.SnapshotEvery + every
@@ -275,9 +274,8 @@ func (l *Log) replay(ctx context.Context, v *view, fold Fold, from, to uint64) (
 	return frontier, nil
 }
 
-// takeUp applies an entry of the store. A fold may panic at one that never was
-// admitted: no state follows from such a log, which is no reason to go down
-// without a word.
+// takeUp applies an entry of the store. A fold may panic at one that never was admitted: no state
+// follows from such a log, which is no reason to go down without a word.
 func takeUp(fold Fold, e *entry.Registered) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -230,9 +230,8 @@ func readMeta(db *pebble.DB) (m meta, err error) {
 	return m, nil
 }
 
-// writeMeta makes the database a log's. The flush begins the second write-ahead
-// log, before anything is acknowledged: only from that one on does the format
-// detect flipped bits.
+// writeMeta makes the database a log's. The flush begins the second write-ahead log, before
+// anything is acknowledged: only from that one on does the format detect flipped bits.
 func writeMeta(db *pebble.DB, m meta) error {
 	value, err := json.Marshal(m)
 	if err == nil {

@@ -49,8 +49,7 @@ func (l *Log) nodes(v *view) merkle.NodeReader {
 	}
 }
 
-// tile returns the nodes of a tile, named as a full one, that v covers at least in
-// part.
+// tile returns the nodes of a tile, named as a full one, that v covers at least in part.
 func (l *Log) tile(v *view, id merkle.Tile) (*merkle.TileNodes, error) {
 	if id.Level < uint(len(v.edge)) && v.edge[id.Level].index == id.Index {
 		return v.edge[id.Level].TileNodes, nil
@@ -85,9 +84,8 @@ func readTile(r pebble.Reader, id merkle.Tile) (*merkle.TileNodes, error) {
 	return t, nil
 }
 
-// loadEdge rebuilds the right edge of the tree of head: at every level from the
-// full tiles below it, at the lowest from the leaves. The root that follows must
-// be the signed one.
+// loadEdge rebuilds the right edge of the tree of head: at every level from the full tiles below
+// it, at the lowest from the leaves. The root that follows must be the signed one.
 func (l *Log) loadEdge(head merkle.Head) (*view, error) {
 	shown := make(chan struct{})
 	close(shown) // nobody waits before Committed is called for the opened log

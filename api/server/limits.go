@@ -50,7 +50,6 @@ const (
 	readTimeoutDefault   = time.Minute
 	writeTimeoutDefault  = time.Minute
 	idleTimeoutDefault   = 2 * time.Minute
-	agreeMax             = 5 * time.Second  // in which a server that stops waits for the agreement of a cluster
 	Grace                = 30 * time.Second // in which a server that stops answers what it has accepted, by default
 	heartbeatDefault     = 15 * time.Second
 	sampleInterval       = 10 * time.Minute

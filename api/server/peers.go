@@ -40,9 +40,15 @@ func (s *Server) clustered() echo.MiddlewareFunc {
 		}
 		return func(c echo.Context) error {
 			ctx := c.Request().Context()
-			if ordered[c.Request().Method+" "+c.Path()] && !s.log.Leads() {
+			here := ordered[c.Request().Method+" "+c.Path()]
+			if here && !s.log.Leads() {
 				if err := s.cfg.Peers.Forward(c.Response(), c.Request()); !errors.Is(err, agreement.ErrLeading) {
 					return apart(err)
+				}
+			}
+			if here && c.Path() != api.PathEntries { // about entries the order itself asks the others
+				if _, err := s.fresh(ctx); err != nil {
+					return err
 				}
 			}
 			size := s.log.Size()

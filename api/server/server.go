@@ -183,7 +183,6 @@ type Server struct {
 
 	// draining is closed when the server is about to end: it is not ready then, and streams end.
 	draining chan struct{}
-	hurried  chan struct{} // closed agreeMax later
 	drain    func()
 }
 
@@ -200,9 +199,9 @@ func New(c *Config) (*Server, error) {
 		streams:  fair.NewBudget(maxStreams, maxClientStreams),
 		lanes:    fair.NewLanes[string](maxLanes),
 		samples:  newSampler(cfg.Logger),
-		draining: make(chan struct{}), hurried: make(chan struct{}),
-		plans:   make(chan *computed, 1),
-		bundles: make(chan struct{}, maxBundles),
+		draining: make(chan struct{}),
+		plans:    make(chan *computed, 1),
+		bundles:  make(chan struct{}, maxBundles),
 	}
 	s.plans <- &computed{}
 	s.drain = sync.OnceFunc(func() { close(s.draining) })
@@ -259,7 +258,6 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	}
 	s.cfg.Logger.Info("stopping", slog.Any("reason", context.Cause(ctx)))
 	s.drain()
-	defer time.AfterFunc(agreeMax, func() { close(s.hurried) }).Stop()
 	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Grace)
 	defer cancel()
 	if err := h.Shutdown(stop); err != nil {

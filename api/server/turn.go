@@ -76,17 +76,17 @@ func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, 
 	return answer, nil
 }
 
-// agreed submits entries. A node of a cluster has no answer without a majority, so a server that is
-// about to end waits for agreeMax only.
+// agreed submits entries. A node of a cluster has no answer without a majority, so a client waits
+// until the log is in doubt, and is told so.
 func (s *Server) agreed(client context.Context, entries []*entry.Entry) (*ledger.Answer, error) {
 	if s.cfg.Cluster == nil {
 		return s.log.Submit(client, entries...)
 	}
-	ctx, over := until(client, s.hurried)
+	ctx, over := until(client, s.log.Doubt())
 	defer over()
 	answer, err := s.log.Submit(ctx, entries...)
 	if err != nil && ctx.Err() != nil && client.Err() == nil {
-		return nil, entry.Refuse(entry.NotReady, "", "this node ends before the nodes of the cluster have agreed").WithRemedy(agreement.NoneAgree.Remedy)
+		return nil, agreement.NoneAgree
 	}
 	return answer, err
 }

@@ -37,7 +37,8 @@ var (
 	ErrLeading = errors.New("agreement: this node orders the log")
 )
 
-// DoubtAfter is the time without agreement until new submissions are turned away.
+// DoubtAfter is the time without agreement until new submissions are turned away, and clients that
+// wait are told.
 const DoubtAfter = 2 * time.Second
 
 var (

@@ -116,34 +116,19 @@ func (c *campaign) begun(n *node, args ...string) {
 // newCampaign starts three nodes behind proxies, and an agent.
 func newCampaign(t *testing.T) *campaign {
 	t.Helper()
-	base := hostOf(host(t))
-	base = base[:strings.LastIndex(base, ".")]
-	c := &campaign{crowd: &crowd{m: newMachine(t)}, links: newLinks(), t: t}
+	c := newLinked(t)
 	if budget.Large() && slices.ContainsFunc(chosen(), func(k kind) bool { return k.name == wrongClock }) { // it takes a while to build
 		c.skewed = buildSkewed(t)
 	}
-	for i, data := range []string{"a", "b", "c"} {
-		c.nodes = append(c.nodes, &node{m: c.m, data: data, url: fmt.Sprintf("http://%s.%d:%s", base, 64+i, clientPort)})
-		c.disks = c.disk(data) && (i == 0 || c.disks)
+	for i, n := range c.nodes {
+		c.disks = c.disk(n.data) && (i == 0 || c.disks)
 	}
 	t.Run("disks", func(t *testing.T) { // the other faults need no disks
 		if !c.disks {
 			needs.Missing(t, "mkfs.ext4 and the right to mount", "install the package e2fsprogs, and run the test as root", "no disk is slow or full")
 		}
 	})
-	tellLast(t, c.nodes...)
-	for _, n := range c.nodes {
-		own, shown := c.place(n)
-		for _, port := range []string{peerPort, etcdPort} {
-			c.serve(t, n.data, shown+":"+port, own+":"+port)
-		}
-	}
-	c.begun(c.nodes[0], c.starting(c.nodes[0], "")...)
-	for _, n := range c.nodes[1:] {
-		c.begun(n, c.starting(n, c.m.token("a"))...)
-	}
-	c.nodes[0].voters(3)
-	c.enrol(t)
+	c.founds()
 	c.random = rand.New(rand.NewPCG(c.seed, 2))
 	c.agent = &rolledBack{client: c.client(c.urls(0))}
 	return c

@@ -113,8 +113,7 @@ func (c *crowd) submits(ctx context.Context, id int) {
 func (c *crowd) submitOne(ctx context.Context, id int, ledger *client.Client) bool {
 	c.still.RLock()
 	defer c.still.RUnlock()
-	x := &entry.Execution{Header: keys.NewHeader("my-agent", c.root.Origin), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed}
-	x.Wid, x.Exec = writersFlow, x.JTI
+	x := c.work()
 	e, err := entry.New(x)
 	if err == nil {
 		err = c.signer.Sign(e)
@@ -235,23 +234,27 @@ func (c *crowd) follows(ctx context.Context, over <-chan struct{}, next uint64, 
 }
 
 // leader returns the place of the node that orders the log, as it says itself.
-func (c *crowd) leader() int {
+func (c *crowd) leader() int { return slices.Index(c.nodes, c.leads(c.nodes...)) }
+
+// leads returns the one of some nodes that orders the log, as it says itself.
+func (c *crowd) leads(nodes ...*node) *node {
+	c.m.t.Helper()
 	impatient := &http.Client{Timeout: time.Second}
 	defer impatient.CloseIdleConnections()
 	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(askEvery) {
-		for i, n := range c.nodes {
+		for _, n := range nodes {
 			response, err := impatient.Get(n.url + api.PathLeader)
 			if err != nil {
 				continue
 			}
 			must(c.m.t, response.Body.Close())
 			if response.StatusCode == http.StatusOK {
-				return i
+				return n
 			}
 		}
 	}
 	c.m.t.Fatal("nobody leads within a minute")
-	return 0
+	return nil
 }
 
 // settle waits until every node takes entries again, and two acknowledgements have come since.

@@ -27,6 +27,15 @@ type held struct {
 	seq  int64
 }
 
+// holds gives the agent of a crowd a task.
+func (c *crowd) holds() *held {
+	c.m.t.Helper()
+	h, all := &held{c: c, task: "operator#report"}, c.urls(0)
+	c.m.arl("task", "create", "report", "--lease-ms", "600000", "--reason", "the weekly report", "--url", all)
+	c.m.arl("task", "reassign", string(h.task), "--agent", "my-agent", "--reason", "it is free", "--yes", "--url", all)
+	return h
+}
+
 // lease reads the lease at a node.
 func (h *held) lease(n *node) *api.Lease {
 	h.c.m.t.Helper()
@@ -164,10 +173,7 @@ func (h *held) wakes(session string) (turnedAway int) {
 // renewal.
 func TestLeaseAcrossFailover(t *testing.T) {
 	c := newCrowd(t)
-	h := &held{c: c, task: "operator#report"}
-	all := c.urls(0)
-	c.m.arl("task", "create", "report", "--lease-ms", "600000", "--reason", "the weekly report", "--url", all)
-	c.m.arl("task", "reassign", string(h.task), "--agent", "my-agent", "--reason", "it is free", "--yes", "--url", all)
+	h := c.holds()
 	leader := c.nodes[c.leader()]
 	before := h.lease(leader)
 	h.renews(leader, before.Session)

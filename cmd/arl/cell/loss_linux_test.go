@@ -1,19 +1,14 @@
 package cell_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"recoveryledger/api"
-	"recoveryledger/api/client"
 	"recoveryledger/api/server"
-	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
 )
 
 // floods fills the etcd of the cluster up to its quota, and makes room as docs/cluster.md says: the
@@ -95,17 +90,10 @@ func TestStopWithoutMajority(t *testing.T) {
 	m.arl("cluster", "lead", "n1", "--data", "a")
 	a.until("led by n1", func(_ map[string]member, leader string) bool { return leader == "n1" })
 	b.kill()
-	ledger, err := client.New(a.url, c.root, &client.Config{Attempts: 1})
-	must(t, err)
-	x := &entry.Execution{Header: keys.NewHeader("my-agent", c.root.Origin), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed}
-	x.Wid, x.Exec = writersFlow, x.JTI
-	e, err := entry.New(x)
-	must(t, err)
-	must(t, c.signer.Sign(e))
-	answered := make(chan error, 1)
+	e, answers := c.signed(c.work()), make(chan *api.Problem, 1)
 	go func() {
-		_, err := ledger.Submit(context.Background(), e)
-		answered <- err
+		_, problem := c.tries(a, e)
+		answers <- problem
 	}()
 	a.answers(api.PathReady, 503, "have not agreed")
 	began := time.Now()
@@ -113,7 +101,7 @@ func TestStopWithoutMajority(t *testing.T) {
 	if took := time.Since(began); took > server.Grace {
 		t.Errorf("the node took %v to stop", took)
 	}
-	if problem, ok := errors.AsType[*api.Problem](<-answered); !ok || problem.Status != http.StatusServiceUnavailable || !strings.Contains(problem.Detail, "this node ends") {
+	if problem := <-answers; problem == nil || problem.Status != http.StatusServiceUnavailable || !strings.Contains(problem.Detail, "have not agreed") {
 		t.Errorf("the submitter hears %v", problem)
 	}
 	a, served := m.begin("a")
