@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
@@ -265,12 +266,14 @@ func TestClusterNoMajority(t *testing.T) {
 		_, err := a.Submit(waiting, left2)
 		left <- err
 	}()
-	var refused *entry.Refusal
-	for refused == nil {
-		if refusal, ok := errors.AsType[*entry.Refusal](a.Ready()); ok {
-			refused = refusal
-		}
+	for refused := false; !refused; {
+		_, refused = errors.AsType[*entry.Refusal](a.Ready())
 		a.registered(resent(t, known), 0, true)
+	}
+	select {
+	case <-a.Doubt():
+	case <-time.After(time.Minute):
+		t.Fatal("nobody who waits hears that nothing is agreed on")
 	}
 	if answer, err := a.Submit(t.Context(), newUnsigned(t)); err != nil || answer.Refused == nil || answer.Refused.Problem != entry.NotReady {
 		t.Errorf("without a majority: %+v, %v", answer, err)
@@ -282,6 +285,14 @@ func TestClusterNoMajority(t *testing.T) {
 	}
 	close(back)
 	must(t, a.Wait(t.Context(), 2))
+	a.until("it is in doubt no more", func() bool {
+		select {
+		case <-a.Doubt():
+			return false
+		default:
+			return true
+		}
+	})
 	a.registered(resent(t, []*entry.Entry{left2}), 1, true)
 	a.registered(batchOf(t, 1), 2, false)
 	equal(t, a, b, c)
@@ -290,10 +301,22 @@ func TestClusterNoMajority(t *testing.T) {
 	}
 }
 
+// ended returns why the node has ended.
+func (p *peer) ended() error {
+	p.t.Helper()
+	select {
+	case err := <-p.fatal:
+		return err
+	case <-time.After(time.Minute):
+		p.t.Fatalf("%s goes on", p.seat.name)
+	}
+	return nil
+}
+
 // dead wants the node to end with an error of that class.
 func (p *peer) dead(class error) {
 	p.t.Helper()
-	err := <-p.fatal
+	err := p.ended()
 	if !errors.Is(err, class) {
 		p.t.Fatalf("%s: %v, want %v", p.seat.name, err, class)
 	}
@@ -303,7 +326,7 @@ func (p *peer) dead(class error) {
 // that of a cluster.
 func (p *peer) lostBatches(reason string) {
 	p.t.Helper()
-	err := <-p.fatal
+	err := p.ended()
 	if !errors.Is(err, agreement.ErrDiverged) || !strings.Contains(err.Error(), reason) || !strings.Contains(err.Error(), "lost its newest batches: restore nothing") ||
 		strings.Contains(err.Error(), ledger.LostRemedy) {
 		p.t.Fatalf("%s: %v", p.seat.name, err)

@@ -45,6 +45,7 @@ const entriesWanted = 700
 type live struct {
 	url, vkey, origin string
 	home, data        string
+	public            string // directory of what it publishes
 	arl, fsck         string // programs
 	envelopes         [][]byte
 	process           *exec.Cmd
@@ -59,6 +60,7 @@ func TestCheckersOfOthers(t *testing.T) {
 	l.run(t, "log", "export", "--url", l.url, export)
 
 	t.Run("tessera fsck on the live log", func(t *testing.T) { fsck(t, l, l.url+"/") })
+	t.Run("tessera fsck on what it publishes", func(t *testing.T) { fsck(t, l, "file://"+l.public) })
 	t.Run("tessera fsck on the export", func(t *testing.T) { fsck(t, l, "file://"+export) })
 	t.Run("tessera fsck finds damage", func(t *testing.T) { fsckFindsDamage(t, l, export) })
 	t.Run("tessera client", func(t *testing.T) { tesseraClient(t, l) })
@@ -72,7 +74,7 @@ func TestCheckersOfOthers(t *testing.T) {
 		l.run(t, "log", "export", "--data", l.data, again)
 		fsck(t, l, "file://"+again)
 	})
-	t.Run("tessera fsck on what was published", func(t *testing.T) {
+	t.Run("tessera fsck on an export to a place", func(t *testing.T) {
 		public := filepath.Join(t.TempDir(), "public")
 		l.run(t, "log", "export", "--data", l.data, "--to", "file://"+public)
 		fsck(t, l, "file://"+public)
@@ -82,7 +84,7 @@ func TestCheckersOfOthers(t *testing.T) {
 func startLedger(t *testing.T) *live {
 	t.Helper()
 	dir := t.TempDir()
-	l := &live{home: filepath.Join(dir, "home"), data: filepath.Join(dir, "data"), arl: filepath.Join(dir, "arl")}
+	l := &live{home: filepath.Join(dir, "home"), data: filepath.Join(dir, "data"), public: filepath.Join(dir, "public"), arl: filepath.Join(dir, "arl")}
 	build := exec.Command("go", "build", "-o", l.arl, "./cmd/arl")
 	build.Dir = "../.."
 	if out, err := build.CombinedOutput(); err != nil {
@@ -96,7 +98,7 @@ func startLedger(t *testing.T) *live {
 		t.Fatalf("install fsck: %v\n%s", err, out)
 	}
 	l.fsck = filepath.Join(dir, "fsck")
-	l.process = exec.Command(l.arl, "serve", "--data", l.data, "--listen", "127.0.0.1:0", "--output", "json")
+	l.process = exec.Command(l.arl, "serve", "--data", l.data, "--listen", "127.0.0.1:0", "--output", "json", "--publish", "file://"+l.public)
 	l.process.Env = append(os.Environ(), "ARL_HOME="+l.home)
 	l.process.Stderr = os.Stderr
 	stdout, err := l.process.StdoutPipe()
@@ -170,24 +172,27 @@ func (l *live) fill(t *testing.T) {
 	}
 }
 
-// awaitPublication returns when the published head, which may be a second behind,
-// covers all entries.
+// awaitPublication returns when both published heads, which may be a second behind,
+// cover all entries.
 func (l *live) awaitPublication(t *testing.T) {
 	t.Helper()
 	verifier, err := note.NewVerifier(l.vkey)
 	must(t, err)
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+	wanted := uint64(len(l.envelopes)) + 1 // the genesis beside them
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		response, err := http.Get(l.url + "/checkpoint")
 		must(t, err)
 		body, err := io.ReadAll(response.Body)
 		must(t, errors.Join(err, response.Body.Close()))
 		head, _, _, err := f_log.ParseCheckpoint(body, l.origin, verifier)
 		must(t, err)
-		if head.Size > uint64(len(l.envelopes)) { // the genesis beside them
+		file, _ := os.ReadFile(filepath.Join(l.public, "checkpoint")) // at first there is none
+		published, _, _, err := f_log.ParseCheckpoint(file, l.origin, verifier)
+		if head.Size >= wanted && err == nil && published.Size >= wanted {
 			return
 		}
 	}
-	t.Fatal("the head is not published")
+	t.Fatal("the heads are not published")
 }
 
 func (l *live) header(issuer entry.Principal, wid entry.WorkflowID) entry.Header {
