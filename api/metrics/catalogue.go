@@ -77,6 +77,13 @@ var alerts = map[string][]string{
 	"arl_clock_offset_seconds":       {"ArlClockStepped"},
 	"arl_connections_refused_total":  {"ArlConnections"},
 	"arl_notifications_late_seconds": {"ArlNotifications"},
+	"arl_cluster_leader":             {"ArlNobodyLeads", "ArlNodeBehind"},
+	"arl_log_info":                   {"ArlNobodyLeads"},
+	"arl_cluster_lag_entries":        {"ArlNodeBehind"},
+	"arl_log_size":                   {"ArlNodeBehind"},
+	"arl_cluster_etcd_used_bytes":    {"ArlEtcdAlmostFull"},
+	"arl_cluster_etcd_bytes":         {"ArlEtcdAlmostFull"},
+	"arl_cluster_etcd_quota_bytes":   {"ArlEtcdAlmostFull"},
 }
 
 // texts returns values as strings.

@@ -14,7 +14,7 @@ const membersTime = time.Second
 
 func ofCluster() []Metric {
 	return group("The cluster",
-		Metric{Name: "arl_cluster_leader", Type: Gauge, pulled: true, Meaning: "1 if this node orders the log, or did so last for all that it knows; 0: another node does, or none. A ledger of one node has no metrics of a cluster."},
+		Metric{Name: "arl_cluster_leader", Type: Gauge, pulled: true, Meaning: "1 if this node orders the log, and a majority of the nodes follows it; 0: another node does, or none. A ledger of one node has no metrics of a cluster."},
 		Metric{Name: "arl_cluster_lag_entries", Type: Gauge, Unit: "entries", pulled: true, Labels: []Label{{Name: "node", Bound: "the nodes of the cluster"}},
 			Meaning: "Entries that another node has on its disk and this one lacks, as the node that is asked knows it."},
 		Metric{Name: "arl_cluster_agreement_seconds", Type: Histogram, Unit: "seconds", buckets: []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10},
@@ -35,15 +35,16 @@ func (m *Metrics) Agreed(took time.Duration, err error) {
 	m.histogram("arl_cluster_agreement_seconds").Observe(took.Seconds())
 }
 
-// Cluster shows the nodes of a cluster. leads says whether this one orders the log.
+// Cluster shows the nodes of a cluster. leads says whether this one orders the log, for all that it
+// knows. A node that lost the majority is not told so, but knows no leader any more.
 func (m *Metrics) Cluster(leads func() bool, nodes func(context.Context) (*api.Cluster, error)) {
 	m.add("cluster", func(emit emit) {
-		emit("arl_cluster_leader", truth(leads()))
 		ctx, cancel := context.WithTimeout(context.Background(), membersTime)
 		defer cancel()
 		c, err := nodes(ctx)
+		emit("arl_cluster_leader", truth(leads() && err == nil && c.Leader == c.Node))
 		if err != nil {
-			return // an absent series says that this node cannot tell
+			return // an absent series of the lag says that this node cannot tell
 		}
 		for _, one := range c.Members {
 			emit("arl_cluster_lag_entries", float64(one.Lag), one.Name)

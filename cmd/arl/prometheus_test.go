@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/url"
@@ -60,8 +61,9 @@ func scriptCondition(condition string) (bool, error) {
 }
 
 // scriptPrometheus starts a real Prometheus, which scrapes the ledger of the script and evaluates
-// the alerts of docs/operations. It returns when each rule is evaluated without an error, and each
-// metric that a rule reads has data.
+// the alerts of docs/operations. It returns when each rule is evaluated without an error, each
+// metric that a rule reads has data, and each node of a cluster is scraped. The metrics of a
+// cluster have data only where there is one.
 func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
 	rules, err := os.ReadFile(filepath.FromSlash("../../docs/operations/alerts.yaml"))
 	ts.Check(err)
@@ -85,6 +87,11 @@ func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
 		_ = process.Wait()
 	})
 	names := slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`\barl_[a-z0-9_]+`).FindAllString(string(rules), -1))))
+	if all := members(ts); len(all) == 0 {
+		names = slices.DeleteFunc(names, ofCluster)
+	} else {
+		names = append(names, fmt.Sprintf("count(up) == %d and count(up) == sum(up)", len(all)))
+	}
 	if !waitFor(time.Minute, func() bool {
 		return evaluated(ts) && slices.IndexFunc(names, func(name string) bool { return !hasData(ts, name) }) < 0
 	}) {
@@ -92,9 +99,30 @@ func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// aim points Prometheus at the ledger that runs now.
+// ofCluster reports whether a query reads a metric that a ledger of one node does not have.
+func ofCluster(query string) bool { return strings.Contains(query, "arl_cluster_") }
+
+// members returns the nodes of the cluster of a script, by their directories.
+func members(ts *testscript.TestScript) map[string]*scriptServer {
+	all, _ := ts.Value(membersKey{}).(map[string]*scriptServer)
+	return all
+}
+
+// aim points Prometheus at the ledger that runs now, or at the nodes of the cluster: each as it ran
+// last.
 func aim(ts *testscript.TestScript) {
-	target := fmt.Sprintf(`[{"targets": [%q], "labels": {"instance": "ledger"}}]`, strings.TrimPrefix(ts.Getenv("URL"), "http://"))
+	at := map[string]string{}
+	for name, one := range members(ts) {
+		at[name] = one.listen
+	}
+	if len(at) == 0 {
+		at["ledger"] = strings.TrimPrefix(ts.Getenv("URL"), "http://")
+	}
+	var targets []string
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		targets = append(targets, fmt.Sprintf(`{"targets": [%q], "labels": {"instance": %q}}`, at[name], name))
+	}
+	target := "[" + strings.Join(targets, ",\n") + "]"
 	path := filepath.Join(ts.Getenv("WORK"), "prometheus", "targets.json")
 	ts.Check(os.WriteFile(path+".new", []byte(target), 0o600))
 	ts.Check(os.Rename(path+".new", path))

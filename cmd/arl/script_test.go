@@ -78,14 +78,16 @@ func (t tidied) Run() int {
 //	append FILE OTHER     appends the content of another file
 //	certificates          makes ca.pem, and server and client certificates of it with their keys
 //	metric SAMPLE VALUE   waits until a sample of the ledger's metrics has a value; !VALUE: another one; >VALUE: a greater one; <VALUE: a smaller one
-//	prometheus            starts a Prometheus that scrapes the ledger, with the alerts of docs/operations
+//	prometheus            starts a Prometheus that scrapes the ledger, or each node of a cluster, with the alerts of docs/operations
 //	alert NAME fires      waits until an alert fires; over: until it does not; LABEL=VALUE at the end: the one with this label
 //	scraped               waits until that Prometheus has scraped the ledger that runs now
 //	dashboards            waits until every query of the dashboards of docs/operations, and every recording rule, has data
 //	disk made             mounts a file system of its own at disk; filled: not a byte more goes onto it; grown: it is larger, and was not in use;
 //	                      failed: it takes no writes any more; mended: it does again
-//	member NAME [flags]   starts a node of a cluster on the directory NAME, until it votes; sets URL
-//	unmember NAME [CODE]  ends it with SIGTERM; with an exit code, waits until it ends by itself with this one; its words are in NAME.log
+//	member NAME [flags]   starts a node of a cluster on the directory NAME, until it votes; sets URL; & at the end: waits for nothing
+//	unmember NAME [CODE]  ends it with SIGTERM; with an exit code, waits until it ends by itself with this one; its words are in NAME.log;
+//	                      killed: ends it with SIGKILL
+//	etcd NAME             has the etcd of a node that does not run fill that of the cluster up to its quota, which is the least one
 //	until TEXT arl …      runs a command until it ends with exit code 0 and prints TEXT
 //	ended CODE            waits until the ledger ends by itself, and wants its exit code; its words are in serve.log
 //	[disk]                whether a file system can be mounted
@@ -133,7 +135,7 @@ func TestScripts(t *testing.T) {
 			"witness": scriptWitness, "unwitness": scriptUnwitness, "replace": scriptReplace, "append": scriptAppend, "certificates": scriptCertificates, "flip": scriptFlip, "metric": scriptMetric,
 			"prometheus": scriptPrometheus, "alert": scriptAlert, "scraped": scriptScraped, "damage": scriptDamage, "dashboards": scriptDashboards, "idle": scriptIdle, "sink": scriptSink,
 			"newer": scriptNewer, "disk": scriptDisk, "ended": scriptEnded,
-			"member": scriptMember, "unmember": scriptUnmember, "until": scriptUntil, "load": scriptLoad, "flood": scriptFlood,
+			"member": scriptMember, "unmember": scriptUnmember, "etcd": scriptEtcd, "until": scriptUntil, "load": scriptLoad, "flood": scriptFlood,
 		},
 		Condition: scriptCondition,
 	})
@@ -148,7 +150,7 @@ type (
 type scriptServer struct {
 	process *exec.Cmd
 	stderr  strings.Builder
-	listen  string // address of a witness
+	listen  string // address of a witness, or of a node of a cluster
 }
 
 func scriptServe(ts *testscript.TestScript, _ bool, args []string) {
@@ -201,8 +203,8 @@ func scriptUnwitness(ts *testscript.TestScript, _ bool, args []string) {
 	all[args[0]].kill()
 }
 
-// start starts arl, and reads what it prints when it takes requests.
-func (s *scriptServer) start(ts *testscript.TestScript, printed any, args []string) {
+// launch prepares a process of arl, which the end of the script kills.
+func (s *scriptServer) launch(ts *testscript.TestScript, args []string) {
 	name := "arl"
 	if newer := ts.Getenv("NEWER"); newer != "" && strings.HasPrefix(ts.Getenv("PATH"), newer) {
 		name = filepath.Join(newer, name)
@@ -212,10 +214,15 @@ func (s *scriptServer) start(ts *testscript.TestScript, printed any, args []stri
 	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), exit.PassphraseVariable + "=" + ts.Getenv(exit.PassphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "GORACE=" + ts.Getenv("GORACE"), clockKey + "=" + ts.Getenv(clockKey)}
 	s.stderr.Reset()
 	s.process.Stderr = &s.stderr
+	ts.Defer(s.kill)
+}
+
+// start starts arl, and reads what it prints when it takes requests.
+func (s *scriptServer) start(ts *testscript.TestScript, printed any, args []string) {
+	s.launch(ts, args)
 	stdout, err := s.process.StdoutPipe()
 	ts.Check(err)
 	ts.Check(s.process.Start())
-	ts.Defer(s.kill)
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
 	if err != nil {
 		s.kill()
@@ -228,8 +235,10 @@ func (s *scriptServer) kill() {
 	if s.process == nil {
 		return
 	}
-	_ = s.process.Process.Kill() // it may have ended by itself
-	_ = s.process.Wait()
+	if s.process.Process != nil {
+		_ = s.process.Process.Kill() // it may have ended by itself
+		_ = s.process.Wait()
+	}
 	s.process = nil
 }
 

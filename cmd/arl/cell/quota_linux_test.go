@@ -2,7 +2,6 @@ package cell_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,43 +10,17 @@ import (
 	"testing"
 	"time"
 
-	"recoveryledger/ledger/cluster"
 	"recoveryledger/ledger/cluster/site"
 	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/overfill"
 )
 
-// quotaSmall is the least quota of etcd, in bytes. A node that floods writes floodSize at once.
-const (
-	quotaSmall = 8 << 20
-	floodSize  = 3 << 19
-)
-
-// flood runs the etcd of a node that does not run, and has it write what no node writes, until
-// etcd has reached its quota.
+// flood runs the etcd of a node that does not run, and has it fill that of the cluster.
 func (m *machine) flood(data string) {
 	m.t.Helper()
-	s, err := site.Load(m.Path(data))
-	must(m.t, err)
-	failed := make(chan error, 1)
-	n, err := cluster.Open(&cluster.Config{Dir: s.EtcdDir(), Name: s.Name, Members: s.Members, Joins: s.Joined, Listen: s.EtcdListen,
-		Peer: s.Peer, CertFile: s.CertFile(), KeyFile: s.KeyFile(), CAFile: s.CAFile(), Origin: s.Origin, Incarnation: s.Incarnation,
-		Quota: quotaSmall, Fatal: func(err error) { failed <- err; select {} }})
-	must(m.t, err)
-	n.StepAside(true)
-	n.Show(strings.Repeat("x", floodSize))
-	defer func() { must(m.t, n.Close()) }()
 	ctx, cancel := context.WithTimeout(m.t.Context(), 3*time.Minute)
 	defer cancel()
-	for full := false; !full; {
-		_, _, err := n.Add(ctx, s.Name, cluster.Contact{}) // which tells of this node first
-		full = err != nil && strings.Contains(err.Error(), "space exceeded")
-		if !full && !errors.Is(err, cluster.ErrName) && ctx.Err() != nil {
-			m.t.Fatalf("%s does not fill etcd: %v", data, err)
-		}
-	}
-	if len(failed) > 0 {
-		m.t.Fatal(<-failed)
-	}
+	must(m.t, overfill.Etcd(ctx, m.Path(data)))
 }
 
 // finds asks a node until it says that a file of etcd is too large. A node that has just begun does
@@ -126,7 +99,7 @@ func (m *machine) shrinks(n *node, start func(n *node) (serves func())) (serves 
 func TestFullCluster(t *testing.T) {
 	budget.Unraced(t, "a node that has no room does less than the nodes of TestClusterChaos")
 	m := newMachine(t)
-	quota := []string{"--etcd-quota", fmt.Sprint(quotaSmall)}
+	quota := []string{"--etcd-quota", fmt.Sprint(overfill.Quota)}
 	serve := func(data string, args ...string) *node { return m.serve(data, append(args, quota...)...) }
 	a := serve("a", "--peer-listen", m.own, "--etcd-listen", m.own)
 	m.enrols(a.url)
