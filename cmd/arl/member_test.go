@@ -54,6 +54,7 @@ func scriptMember(ts *testscript.TestScript, _ bool, args []string) {
 	var st node.Started
 	all[name].start(ts, &st, flags)
 	ts.Setenv("URL", st.URL)
+	ts.Setenv("ORIGIN", st.Origin)
 	runs := 0
 	for _, one := range all {
 		if one.process != nil {

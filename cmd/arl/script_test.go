@@ -81,10 +81,11 @@ func (t tidied) Run() int {
 //	prometheus            starts a Prometheus that scrapes the ledger, or each node of a cluster, with the alerts of docs/operations
 //	alert NAME fires      waits until an alert fires; over: until it does not; LABEL=VALUE at the end: the one with this label
 //	scraped               waits until that Prometheus has scraped the ledger that runs now
-//	dashboards            waits until every query of the dashboards of docs/operations, and every recording rule, has data
+//	dashboards            waits until every query of the dashboards of docs/operations, and every recording rule, has data:
+//	                      those about a cluster in a script with one, the others in any other script
 //	disk made             mounts a file system of its own at disk; filled: not a byte more goes onto it; grown: it is larger, and was not in use;
 //	                      failed: it takes no writes any more; mended: it does again
-//	member NAME [flags]   starts a node of a cluster on the directory NAME, until it votes; sets URL; & at the end: waits for nothing
+//	member NAME [flags]   starts a node of a cluster on the directory NAME, until it votes; sets URL and ORIGIN; & at the end: waits for nothing
 //	unmember NAME [CODE]  ends it with SIGTERM; with an exit code, waits until it ends by itself with this one; its words are in NAME.log;
 //	                      killed: ends it with SIGKILL
 //	etcd NAME             has the etcd of a node that does not run fill that of the cluster up to its quota, which is the least one
