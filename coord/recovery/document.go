@@ -9,6 +9,12 @@ import (
 //go:embed default.yaml
 var defaultDocument string
 
+// defaultText are the rules of the default policy as [Policy.JSON] (TestDefaultRules): most
+// processes that load a policy load this one, and YAML with its schema takes most of a load.
+//
+//go:embed default.json
+var defaultText []byte
+
 //go:embed schema.json
 var schemaText string
 

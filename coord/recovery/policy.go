@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -71,16 +72,20 @@ func Lint(name string, doc []byte) []Problem {
 
 // Default returns the policy that applies where no other is given.
 func Default() *Policy {
-	p, err := Load("default.yaml", []byte(defaultDocument))
-	if err != nil {
-		panic(err) // a constant, tested
+	p, src := &Policy{canonical: defaultText, hash: entry.DigestOf(defaultText)}, newSource("default.yaml")
+	err := json.Unmarshal(defaultText, &p.doc)
+	if err == nil {
+		err = p.compile(src)
+	}
+	if err != nil || len(src.problems) > 0 {
+		panic(fmt.Sprint(err, src.problems)) // a constant, tested
 	}
 	return p
 }
 
 // FromEntry returns the rules of a policy entry, or the default rules if the entry has none.
 func FromEntry(p *entry.Policy) (*Policy, error) {
-	if p.Recovery == nil {
+	if p.Recovery == nil || bytes.Equal(p.Recovery, defaultText) {
 		return Default(), nil
 	}
 	return Load("policy", slices.Concat([]byte(`{"recovery":`), p.Recovery, []byte("}")))

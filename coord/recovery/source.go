@@ -60,10 +60,14 @@ type source struct {
 
 type position struct{ line, column int }
 
+func newSource(name string) *source {
+	return &source{name: name, values: map[string]position{}, members: map[string]position{}}
+}
+
 // parse reads a YAML document; JSON is one. The value has integers, strings,
 // booleans, null, lists and maps only. It is nil if the document is no YAML.
 func parse(name string, doc []byte) (*source, any) {
-	s := &source{name: name, values: map[string]position{}, members: map[string]position{}}
+	s := newSource(name)
 	if len(doc) > DocumentMax {
 		s.report(position{}, "", fmt.Sprintf("%d bytes, a policy has at most %d", len(doc), DocumentMax), "leave out rules that the last rule covers")
 		return s, nil
