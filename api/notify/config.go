@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"recoveryledger/coord/recovery/scenario"
@@ -97,11 +98,11 @@ func (f *File) check() *scenario.Error {
 	return nil
 }
 
-var endpointName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+var endpointName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`) })
 
 func (e *Endpoint) check() *scenario.Error {
 	switch {
-	case !endpointName.MatchString(e.Name):
+	case !endpointName().MatchString(e.Name):
 		return scenario.Malformed("/name", fmt.Sprintf("is %.80q", e.Name), "write 1 to 64 lower-case letters, digits and hyphens")
 	case (e.URL == "") == (len(e.Exec) == 0):
 		return scenario.Malformed("", "has not exactly one of url and exec", "write url for an HTTP endpoint, or exec for a program")

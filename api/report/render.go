@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"strings"
+	"sync"
 
 	"recoveryledger/api/words"
 )
@@ -14,10 +15,13 @@ import (
 var page string
 
 // sheet renders a report as HTML. html/template escapes every text for its place.
-var sheet = template.Must(template.New("report.html").Funcs(template.FuncMap{"text": words.Legible, "instant": words.Instant, "basis": entriesText}).Parse(page))
+// It is parsed at the first use: most commands render no report.
+var sheet = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("report.html").Funcs(template.FuncMap{"text": words.Legible, "instant": words.Instant, "basis": entriesText}).Parse(page))
+})
 
 // HTML writes the page for a browser or a printer. It loads nothing and has no script.
-func (r *Report) HTML(w io.Writer) error { return sheet.Execute(w, r) }
+func (r *Report) HTML(w io.Writer) error { return sheet().Execute(w, r) }
 
 // Markdown returns the page as Markdown (CommonMark). No text of an entry has a meaning in it.
 func (r *Report) Markdown() string {

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -220,7 +221,7 @@ func lastWords(output []byte) string {
 			continue
 		}
 		last = line
-		if failed == "" && errorLine.MatchString(line) {
+		if failed == "" && errorLine().MatchString(line) {
 			failed = line
 		}
 		for _, sign := range []string{"panic: ", "fatal error: ", "FATAL ERROR: ", "runtime: "} {
@@ -239,7 +240,7 @@ func lastWords(output []byte) string {
 }
 
 // errorLine matches the line with which JavaScript names a thrown error.
-var errorLine = regexp.MustCompile(`^(?:Uncaught )?\w*Error\b`)
+var errorLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(?:Uncaught )?\w*Error\b`) })
 
 // tail passes its input on to the next writer, and keeps the end of the input.
 type tail struct {

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"regexp"
+	"sync"
 
 	"recoveryledger/ledger/entry"
 )
@@ -28,7 +29,7 @@ func Snapshot(e *Ending, agent entry.Principal, p *Progress, secret, context []b
 	mac := hmac.New(sha256.New, secret)
 	mac.Write(context)
 	status := p.Status
-	if !statusWord.MatchString(status) {
+	if !statusWord().MatchString(status) {
 		status = "unknown"
 	}
 	return &entry.Snapshot{
@@ -39,6 +40,6 @@ func Snapshot(e *Ending, agent entry.Principal, p *Progress, secret, context []b
 }
 
 // statusWord matches a status: a short word of lower-case letters, which cannot be a key.
-var statusWord = regexp.MustCompile(`^[a-z_]{1,32}$`)
+var statusWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z_]{1,32}$`) })
 
 func count(n int64) int64 { return min(max(n, 0), entry.MaxInteger) }

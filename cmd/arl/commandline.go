@@ -128,16 +128,15 @@ func (a *app) completeFlags(cmd *cobra.Command) {
 		"code":    func(cmd *cobra.Command) []string { return entry.Codes(cmd.Flag("class").Value.String()) },
 		"output":  func(*cobra.Command) []string { return []string{terminal.OutputTable, terminal.OutputJSON} },
 	}
-	complete := func(flag *pflag.Flag) {
-		if known := values[flag.Name]; known != nil {
-			// Registered once for each command: a second time is refused, and changes nothing.
-			_ = cmd.RegisterFlagCompletionFunc(flag.Name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+	// Looked up by name: cobra merges and sorts the flags of a command that it visits, half of the
+	// work of making the commands.
+	for name, known := range values {
+		if cmd.Flags().Lookup(name) != nil || cmd.PersistentFlags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 				return known(cmd), cobra.ShellCompDirectiveNoFileComp
-			})
+			}) // each flag once, so that nothing is refused
 		}
 	}
-	cmd.LocalFlags().VisitAll(complete)
-	cmd.PersistentFlags().VisitAll(complete)
 }
 
 func texts[T ~string](list []T) []string {

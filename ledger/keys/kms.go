@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/exec"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/sigstore/sigstore/pkg/signature"
@@ -39,10 +40,10 @@ func (e *KMSError) Unwrap() error { return e.Err }
 
 // kmsURI is the form of a key's URI: SCHEME://REST. A scheme is part of a program's name, so that
 // it has no separator of paths.
-var kmsURI = regexp.MustCompile(`^([a-z0-9][a-z0-9+.-]*)://.`)
+var kmsURI = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([a-z0-9][a-z0-9+.-]*)://.`) })
 
 // IsURI reports whether name is the URI of a key in a KMS, and not the path of a file.
-func IsURI(name string) bool { return kmsURI.MatchString(name) }
+func IsURI(name string) bool { return kmsURI().MatchString(name) }
 
 // kmsKey is a key in a KMS, reached through the program sigstore-kms-SCHEME. The program runs once
 // for each signature. It implements [signature.Signer].
@@ -145,7 +146,7 @@ func askKMS[T any](k *kmsKey, question func(context.Context, kms.SignerVerifier)
 
 // failed returns the error of a question that has no answer.
 func (k *kmsKey) failed(ctx context.Context, cause error) error {
-	program := cliplugin.PluginBinaryPrefix + kmsURI.FindStringSubmatch(k.uri)[1]
+	program := cliplugin.PluginBinaryPrefix + kmsURI().FindStringSubmatch(k.uri)[1]
 	switch {
 	case ctx.Err() != nil:
 		return &KMSError{k.uri, "look whether the KMS runs and can be reached, and try again", fmt.Errorf("%s did not answer within %v: %w", program, k.wait, ctx.Err())}

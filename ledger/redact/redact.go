@@ -49,7 +49,7 @@ func New(secrets []string) *Redactor {
 // Sensitive reports whether a name, as of a variable of the environment, is one
 // that secrets have. PWD and OLDPWD are directories: every path would go with them.
 func Sensitive(name string) bool {
-	return name != "PWD" && name != "OLDPWD" && sensitiveName.MatchString(name)
+	return name != "PWD" && name != "OLDPWD" && sensitiveName().MatchString(name)
 }
 
 // Text returns the text without what a log must not keep, at most [Max] bytes of
@@ -80,7 +80,7 @@ func pass(text string) string {
 	for _, s := range sorts() {
 		text = s.pattern.ReplaceAllString(text, s.with)
 	}
-	text = quotes.ReplaceAllStringFunc(text, func(quote string) string {
+	text = quotes().ReplaceAllStringFunc(text, func(quote string) string {
 		open, size := utf8.DecodeRuneInString(quote)
 		switch {
 		case len(quote) <= quoteMax+2*size:
@@ -90,7 +90,7 @@ func pass(text string) string {
 		}
 		return quote[:strings.IndexByte(quote, '\'')] + "[quote]"
 	})
-	text = runs.ReplaceAllStringFunc(text, func(run string) string {
+	text = runs().ReplaceAllStringFunc(text, func(run string) string {
 		if random(run) {
 			return "[key]"
 		}
@@ -101,7 +101,9 @@ func pass(text string) string {
 
 const word = `(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[_. -]?key|access[_. -]?key|private[_. -]?key|signing[_. -]?key|client[_. -]?key|credential|authorization|auth|session[_. -]?id|session|cookie|signature|bearer|dsn|connection[_. -]?string)`
 
-var sensitiveName = regexp.MustCompile(`(?i)` + word + `|(?:^|[_-])key(?:$|[_-])|(?:^|_)uri$|(?:^|_)url$`)
+var sensitiveName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)` + word + `|(?:^|[_-])key(?:$|[_-])|(?:^|_)uri$|(?:^|_)url$`)
+})
 
 // sort is one sort of secret, and what stands in its place.
 type sort struct {
@@ -127,10 +129,12 @@ var sorts = sync.OnceValue(func() []sort {
 
 // quotes are the texts between quotation marks, long or short, so that each mark belongs to one
 // quote. A single mark opens only at a place where a word could begin.
-var quotes = regexp.MustCompile(`"[^"]*(?:"|$)|` + "`[^`]*(?:`|$)" + `|“[^”]*(?:”|$)|„[^“”]*(?:[“”]|$)|«[^»]*(?:»|$)|(?:^|[\s(=:,\[{])'[^']*(?:'|$)`)
+var quotes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`"[^"]*(?:"|$)|` + "`[^`]*(?:`|$)" + `|“[^”]*(?:”|$)|„[^“”]*(?:[“”]|$)|«[^»]*(?:»|$)|(?:^|[\s(=:,\[{])'[^']*(?:'|$)`)
+})
 
 // runs are stretches that may be keys.
-var runs = regexp.MustCompile(`[A-Za-z0-9+/=_-]{20,}`)
+var runs = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z0-9+/=_-]{20,}`) })
 
 // random reports whether a stretch looks like nothing that people write: letters
 // and digits mixed without end. Paths are left, unless one of their parts does.

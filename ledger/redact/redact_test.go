@@ -146,7 +146,7 @@ func FuzzText(f *testing.F) {
 				t.Fatalf("%q has %s left", got, s.with)
 			}
 		}
-		for _, q := range quotes.FindAllString(got, -1) {
+		for _, q := range quotes().FindAllString(got, -1) {
 			if len(q) > quoteMax+8 {
 				t.Fatalf("%q is left", q)
 			}

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // The errors of clients that pass as the answer of a tool. A tool that catches an exception returns
@@ -17,34 +18,40 @@ var wrappers = []string{"Error executing tool ", "Error calling tool '", "An err
 
 // clientForms are what clients write behind the name of an exception, or without one. In each, the
 // first group has a status from 400 to 599, where the form has one.
-var clientForms = []*regexp.Regexp{
-	regexp.MustCompile(`^([45]\d\d) (?:Client|Server) Error\b`),                   // requests
-	regexp.MustCompile(`^HTTP Error ([45]\d\d)(?:: |$)`),                          // urllib
-	regexp.MustCompile(`^(?:Client|Server) error '([45]\d\d) [^'\n]*' for url '`), // httpx
-	regexp.MustCompile(`^Request failed with status code ([45]\d\d)$`),            // axios
-	regexp.MustCompile(`^Error code: ([45]\d\d)(?: - |$)`),                        // OpenAI, Anthropic
-	regexp.MustCompile(`^HTTP/[\d.]+ ([45]\d\d)\b`),                               // an answer as it is on the wire
-	regexp.MustCompile(`^HTTPS?ConnectionPool\(host=`),                            // urllib3
-	regexp.MustCompile(`^(?:MCP|JSON-RPC) error -32\d\d\d\b`),                     // MCP for TypeScript
-	regexp.MustCompile(`^rpc error: code = [A-Z][A-Za-z]+ desc = `),               // gRPC for Go
-	regexp.MustCompile(`^curl: \(\d+\) `),
+var clientForms = []func() *regexp.Regexp{
+	atFirstUse(`^([45]\d\d) (?:Client|Server) Error\b`),                   // requests
+	atFirstUse(`^HTTP Error ([45]\d\d)(?:: |$)`),                          // urllib
+	atFirstUse(`^(?:Client|Server) error '([45]\d\d) [^'\n]*' for url '`), // httpx
+	atFirstUse(`^Request failed with status code ([45]\d\d)$`),            // axios
+	atFirstUse(`^Error code: ([45]\d\d)(?: - |$)`),                        // OpenAI, Anthropic
+	atFirstUse(`^HTTP/[\d.]+ ([45]\d\d)\b`),                               // an answer as it is on the wire
+	atFirstUse(`^HTTPS?ConnectionPool\(host=`),                            // urllib3
+	atFirstUse(`^(?:MCP|JSON-RPC) error -32\d\d\d\b`),                     // MCP for TypeScript
+	atFirstUse(`^rpc error: code = [A-Z][A-Za-z]+ desc = `),               // gRPC for Go
+	atFirstUse(`^curl: \(\d+\) `),
 }
 
 var (
 	// nodeForm is an error of the system as Node writes it: "connect ECONNREFUSED 127.0.0.1:80",
 	// "ENOENT: no such file or directory, open 'x'".
-	nodeForm = regexp.MustCompile(`^(?:(?:connect|getaddrinfo|read|write|spawn|bind|listen|request to \S+ failed, reason:) )?(E[A-Z0-9_]{3,})(?:: | [^ \n]+$|$)`)
+	nodeForm = atFirstUse(`^(?:(?:connect|getaddrinfo|read|write|spawn|bind|listen|request to \S+ failed, reason:) )?(E[A-Z0-9_]{3,})(?:: | [^ \n]+$|$)`)
 	// grpcForm is a status of gRPC for JavaScript: "14 UNAVAILABLE: no connection".
-	grpcForm = regexp.MustCompile(`^(?:[1-9]|1[0-6]) ([A-Z_]+): `)
+	grpcForm = atFirstUse(`^(?:[1-9]|1[0-6]) ([A-Z_]+): `)
 	// errnoForm is an error of the system as Python writes it.
-	errnoForm = regexp.MustCompile(`^\[Errno (-?\d+)\] `)
+	errnoForm = atFirstUse(`^\[Errno (-?\d+)\] `)
 	// titleForm is the title of the page that a gateway makes of a status.
-	titleForm = regexp.MustCompile(`^(?i:<!doctype html[^>]*>|<html[^>]*>|<head>|\s)+<title>(?:Error )?([45]\d\d)(?: -)? ([^<]*)</title>`)
+	titleForm = atFirstUse(`^(?i:<!doctype html[^>]*>|<html[^>]*>|<head>|\s)+<title>(?:Error )?([45]\d\d)(?: -)? ([^<]*)</title>`)
 	// statusForm is a status that is the whole text, with its reason.
-	statusForm = regexp.MustCompile(`^([45]\d\d):? ([A-Za-z -]+?)(?: for (?:url:? )?\S+)?\.?$`)
+	statusForm = atFirstUse(`^([45]\d\d):? ([A-Za-z -]+?)(?: for (?:url:? )?\S+)?\.?$`)
 	// packaged is the name of an exception, in capitals, behind its package, in small letters.
-	packaged = regexp.MustCompile(`^[a-z][\w]*(?:[.$]\w+)*[.$][A-Z]\w*$`)
+	packaged = atFirstUse(`^[a-z][\w]*(?:[.$]\w+)*[.$][A-Z]\w*$`)
 )
+
+// atFirstUse compiles an expression at its first use: most commands classify nothing, and compiling
+// all would be a part of each start that can be measured.
+func atFirstUse(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // isClientError says whether a text is the error of a client as a whole, by its head.
 func isClientError(text string) bool {
@@ -53,8 +60,8 @@ func isClientError(text string) bool {
 			return true
 		}
 	}
-	if titleForm.MatchString(text) {
-		title := titleForm.FindStringSubmatch(text)
+	if titleForm().MatchString(text) {
+		title := titleForm().FindStringSubmatch(text)
 		return hasReason(title[1], title[2])
 	}
 	head, more, _ := strings.Cut(text, "\n")
@@ -73,18 +80,18 @@ func isClientError(text string) bool {
 // hasClientForm says whether a line begins as one of the clients writes its errors.
 func hasClientForm(line string) bool {
 	for _, form := range clientForms {
-		if form.MatchString(line) {
+		if form().MatchString(line) {
 			return true
 		}
 	}
 	t := causes()
-	if found := nodeForm.FindStringSubmatch(line); len(found) > 1 && t.codes.of(found[1]) != UnknownLabel() {
+	if found := nodeForm().FindStringSubmatch(line); len(found) > 1 && t.codes.of(found[1]) != UnknownLabel() {
 		return true
 	}
-	if found := grpcForm.FindStringSubmatch(line); len(found) > 1 && (t.grpc.of(found[1]) != UnknownLabel() || found[1] == "UNKNOWN") {
+	if found := grpcForm().FindStringSubmatch(line); len(found) > 1 && (t.grpc.of(found[1]) != UnknownLabel() || found[1] == "UNKNOWN") {
 		return true
 	}
-	found := errnoForm.FindStringSubmatch(line)
+	found := errnoForm().FindStringSubmatch(line)
 	return len(found) > 1 && errnos[found[1]] != ""
 }
 
@@ -98,7 +105,7 @@ func hasNamedForm(name, head, more string) bool {
 	if strings.HasPrefix(more, "    at ") || strings.HasPrefix(more, "\tat ") {
 		return true
 	}
-	return more == "" && packaged.MatchString(name) && isErrorWord(name)
+	return more == "" && packaged().MatchString(name) && isErrorWord(name)
 }
 
 // leadingStatus is the status from 400 on with which a text begins, as a word.
@@ -119,7 +126,7 @@ func isErrorWord(name string) bool {
 
 // isStatusLine says whether a text is a status with its reason, and nothing else.
 func isStatusLine(text string) bool {
-	found := statusForm.FindStringSubmatch(text)
+	found := statusForm().FindStringSubmatch(text)
 	return len(found) > 2 && hasReason(found[1], found[2])
 }
 

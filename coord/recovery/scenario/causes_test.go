@@ -94,7 +94,7 @@ func TestCausesAreRows(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"provider: {tool.error: [a], request.invalid: [a]}", "providers: {}", "grpc: {a: b}"} {
-		if _, err := readCauses([]byte(text)); err == nil {
+		if _, err := readCauses(asJSON(t, text)); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}

@@ -7,7 +7,9 @@ import (
 	"slices"
 )
 
-//go:embed evidence.yaml
+// evidenceText is evidence.yaml as JSON, as causesText is causes.yaml.
+//
+//go:embed evidence.json
 var evidenceText []byte
 
 // A phrase decides only if it was right often enough about messages that people labelled. The share
@@ -66,8 +68,8 @@ type allEvidence struct {
 	whole   evidence
 }
 
-// readEvidence reads evidence.yaml. A phrase that stands there twice, or that the tables do not
-// have, is an error.
+// readEvidence reads the counts of evidence.yaml from JSON. A phrase that stands there twice, or
+// that the tables do not have, is an error.
 func readEvidence(text []byte, phrases []phrase) (*allEvidence, error) {
 	var doc struct {
 		Phrase []struct {
@@ -76,14 +78,17 @@ func readEvidence(text []byte, phrases []phrase) (*allEvidence, error) {
 			In    map[string][]int64 `json:"in"`
 		} `json:"phrase"`
 	}
-	if wrong := (Document{What: "the evidence of the classifier"}).DecodeYAML(text, &doc); wrong != nil {
+	if wrong := (Document{What: "the evidence of the classifier"}).DecodeJSON(text, &doc); wrong != nil {
 		return nil, wrong
+	}
+	known := map[phraseKey]bool{}
+	for i := range phrases {
+		known[phraseKey{phrases[i].family, phrases[i].Label}] = true
 	}
 	all := &allEvidence{phrases: map[phraseKey]*evidence{}, labels: map[string]*evidence{}}
 	for _, p := range doc.Phrase {
 		key := phraseKey{p.Words, p.Label}
-		known := slices.ContainsFunc(phrases, func(q phrase) bool { return q.family == p.Words && q.Label == p.Label })
-		if all.phrases[key] != nil || !known {
+		if all.phrases[key] != nil || !known[key] {
 			return nil, fmt.Errorf("scenario: evidence of %q stands twice, or is of no phrase", p.Words)
 		}
 		all.phrases[key] = new(evidence)

@@ -10,7 +10,7 @@ import (
 func TestEvidence(t *testing.T) {
 	tables := func(evidence string) *causeTables {
 		t.Helper()
-		c, err := readCauses([]byte(`
+		c, err := readCauses(asJSON(t, `
 phrase:
   - {words: "not {found|seen}", label: output.bad_arguments}
   - {words: "cannot", label: tool.error}
@@ -19,7 +19,7 @@ phrase:
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.evidence, err = readEvidence([]byte(evidence), c.phrases); err != nil {
+		if c.evidence, err = readEvidence(asJSON(t, evidence), c.phrases); err != nil {
 			t.Fatal(err)
 		}
 		return c
@@ -53,7 +53,7 @@ phrase:
 		"phrase:\n  - {words: cannot, label: tool.error, in: {}}\n  - {words: cannot, label: tool.error, in: {}}\n",
 		"phrases: []\n",
 	} {
-		if _, err := readEvidence([]byte(wrong), c.phrases); err == nil {
+		if _, err := readEvidence(asJSON(t, wrong), c.phrases); err == nil {
 			t.Errorf("no error of %q", wrong)
 		}
 	}

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -112,7 +111,7 @@ func errorName(line string) string {
 
 // exitLine is an exit code that has its first or last line for itself: "Exit code 1",
 // "<returncode>1</returncode>".
-var exitLine = regexp.MustCompile(`^(?i:exit code:? (-?\d+)|<(?:returncode|exit_code)>(-?\d+)</(?:returncode|exit_code)>)$`)
+var exitLine = atFirstUse(`^(?i:exit code:? (-?\d+)|<(?:returncode|exit_code)>(-?\d+)</(?:returncode|exit_code)>)$`)
 
 // exitCodeIn is the exit code that the last line of a text gives, in the words of a shell tool, or
 // that has the first line for itself.
@@ -130,7 +129,7 @@ func exitCodeIn(text string) (code int, ok bool) {
 	}
 	first, _, _ := strings.Cut(text, "\n")
 	for _, whole := range []string{line, strings.TrimSpace(first)} {
-		if found := exitLine.FindStringSubmatch(whole); found != nil {
+		if found := exitLine().FindStringSubmatch(whole); found != nil {
 			n, err := strconv.Atoi(found[1] + found[2])
 			return n, err == nil && n >= -255 && n <= 255
 		}
