@@ -81,17 +81,17 @@ func readEvidence(text []byte, phrases []phrase) (*allEvidence, error) {
 	if wrong := (Document{What: "the evidence of the classifier"}).DecodeJSON(text, &doc); wrong != nil {
 		return nil, wrong
 	}
-	known := map[phraseKey]bool{}
+	known := map[phraseKey]*evidence{}
 	for i := range phrases {
-		known[phraseKey{phrases[i].family, phrases[i].Label}] = true
+		known[phraseKey{phrases[i].family, phrases[i].Label}] = new(evidence)
 	}
 	all := &allEvidence{phrases: map[phraseKey]*evidence{}, labels: map[string]*evidence{}}
 	for _, p := range doc.Phrase {
 		key := phraseKey{p.Words, p.Label}
-		if all.phrases[key] != nil || !known[key] {
+		if all.phrases[key] != nil || known[key] == nil {
 			return nil, fmt.Errorf("scenario: evidence of %q stands twice, or is of no phrase", p.Words)
 		}
-		all.phrases[key] = new(evidence)
+		all.phrases[key] = known[key]
 		if all.labels[p.Label] == nil {
 			all.labels[p.Label] = new(evidence)
 		}
