@@ -115,7 +115,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	}
 	logger := a.logger(level)
 	e.alive = &node.Life{Logger: logger, Version: version, Revision: thisBuild().Revision, Data: o.data, Anchor: o.anchor,
-		Address: e.listener.Addr().String(), Began: time.Now()}
+		Address: e.listener.Addr().String(), Began: time.Now(), Bar: a.Bar()}
 	ctx, release := e.alive.Hangup(ctx, e.tls)
 	defer release()
 	e.alive.Opening()

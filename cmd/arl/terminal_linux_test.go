@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"unsafe"
 
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/cmd/arl/node"
 	"recoveryledger/testdata/needs"
 )
 
@@ -65,6 +67,33 @@ func TestProgressShowsOnATerminal(t *testing.T) {
 	end()
 	if file.Len() > 0 {
 		t.Errorf("a file has %q", file.String())
+	}
+}
+
+// TestRebuildShowsABar: at a terminal arl serve shows how far the state is built again, with a bar
+// in place of lines of the log. Elsewhere it has no bar.
+func TestRebuildShowsABar(t *testing.T) {
+	user, other := openTerminal(t)
+	var log bytes.Buffer
+	life := node.Life{Logger: slog.New(slog.NewTextHandler(&log, nil)), Bar: newApp(nil, nil, user).Bar()}
+	tell, end := life.Progress("rebuild")
+	tell(1, 3)
+	lines := bufio.NewReader(other)
+	for shown := ""; !strings.Contains(shown, "1 of 3"); {
+		part, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if shown = part; !strings.Contains(shown, "rebuild") {
+			t.Fatalf("shown: %q", shown)
+		}
+	}
+	end()
+	if log.Len() > 0 {
+		t.Errorf("the log has %q", log.String())
+	}
+	if newApp(nil, nil, &log).Bar() != nil {
+		t.Error("a file has a bar")
 	}
 }
 

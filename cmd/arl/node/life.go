@@ -35,6 +35,9 @@ type Life struct {
 	// Diverged is called before the process ends, because its node of a cluster is not like the
 	// others. Nil: nothing is called.
 	Diverged func(err error)
+	// Bar shows the progress of the opening to a person at a terminal. Nil: nobody sits there, and
+	// the process log has a line every 10 seconds.
+	Bar func(name string) (tell func(done, total uint64), end func())
 
 	opened atomic.Pointer[ledger.Log]
 	ending sync.Mutex // held by the call of Fatal that ends the process
@@ -50,18 +53,25 @@ func (l *Life) Opening() {
 // progressEvery is the time between two lines about a long opening.
 const progressEvery = 10 * time.Second
 
-// Progress is [Options.Progress] of a server: it writes a line every 10 seconds, and tells the
-// service manager the same.
+// Progress is [Options.Progress] of a server: it shows a bar at a terminal, and otherwise writes a
+// line every 10 seconds. Every 10 seconds it tells the service manager the same.
 func (l *Life) Progress(name string) (tell func(done, total uint64), end func()) {
+	show := func(done, total uint64) {}
+	if end = func() {}; l.Bar != nil {
+		show, end = l.Bar(name)
+	}
 	last := time.Now()
 	return func(done, total uint64) {
+		show(done, total)
 		if time.Since(last) < progressEvery {
 			return
 		}
 		last = time.Now()
-		l.Logger.Info("opening: the state is built again from the entries", "done", done, "total", total)
+		if l.Bar == nil {
+			l.Logger.Info("opening: the state is built again from the entries", "done", done, "total", total)
+		}
 		_ = service.Status(fmt.Sprintf("%s: %d of %d entries", name, done, total)) // Ready reports the error
-	}, func() {}
+	}, end
 }
 
 // Start writes which ledger was opened, and its tree head.

@@ -158,6 +158,14 @@ func (c *Terminal) Progress(name string) (tell func(done, total uint64), end fun
 	return c.NotedProgress(name, func() string { return "" })
 }
 
+// Bar returns Progress if it shows a bar; nil: nobody sits at a terminal.
+func (c *Terminal) Bar() func(name string) (tell func(done, total uint64), end func()) {
+	if !isTerminal(c.Err) {
+		return nil
+	}
+	return c.Progress
+}
+
 // NotedProgress is Progress with a note behind the counts. tell asks for the note.
 func (c *Terminal) NotedProgress(name string, note func() string) (tell func(done, total uint64), end func()) {
 	if !isTerminal(c.Err) {
