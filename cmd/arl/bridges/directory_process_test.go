@@ -83,10 +83,8 @@ func TestDirectory(t *testing.T) {
 
 	for _, l := range []*ledger{one, two} { // what the directory says is where the pinned log answers
 		at, _ := d.Log(l.name + ".example/log")
-		head, err := l.reader(at.URLs).Head(t.Context())
-		must(t, err)
-		if head.Size == 0 {
-			t.Errorf("%s is empty", at.Origin)
+		if _, err := l.reader(at.URLs).Receipt(t.Context(), 0); err != nil { // the published head may be that of the empty log for a second
+			t.Errorf("%s has no genesis: %v", at.Origin, err)
 		}
 		if _, err := os.Stat(m.Path(l.name + "/keys")); err != nil {
 			t.Errorf("%s has no keys of its own: %v", l.name, err)
