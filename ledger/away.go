@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	"recoveryledger/ledger/entry"
@@ -44,24 +45,31 @@ func keyAway(cause error) *entry.Refusal {
 		WithRemedy("the entry may be registered when the key signs again: send the same entry again later, or look whether it is there")
 }
 
-// turnAway answers submissions without an order. Entries that readers see have their place, and the
-// first other one is refused. cause nil stands for the refusal that is in force.
+// turnAway answers submissions without an order. cause nil stands for the refusal that is in force.
 func (l *Log) turnAway(cause error, batch ...*submission) {
-	v, refusal := l.view.Load(), l.away.Load()
+	refusal := l.away.Load()
 	if cause != nil {
 		refusal = keyAway(cause)
 	}
 	for _, s := range batch {
-		s.answer = Answer{Refused: s.refused, Head: v.signed(), log: l, view: v}
-		for _, known := range s.known {
-			if known == nil {
-				s.answer.Refused = refusal
-				break
-			}
-			s.answer.Registered = append(s.answer.Registered, *known)
-		}
+		s.answer = l.standing(s, refusal)
 		close(s.done)
 	}
+}
+
+// standing is the answer to a submission of which nothing more is registered now. Entries that were
+// agreed on or that readers see have their place, and the first other one is refused.
+func (l *Log) standing(s *submission, refusal *entry.Refusal) Answer {
+	v := l.view.Load()
+	a := Answer{Registered: slices.Clone(s.answer.Registered[:s.agreed]), Refused: s.refused, Head: v.signed(), log: l, view: v}
+	for _, known := range s.known[s.agreed:] {
+		if known == nil {
+			a.Refused = refusal
+			break
+		}
+		a.Registered = append(a.Registered, *known)
+	}
+	return a
 }
 
 // publishFirst publishes the newest head when the log is opened. While a key is away, readers get

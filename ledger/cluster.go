@@ -103,10 +103,6 @@ func (n *node) behind(space *disk.Space) <-chan agreement.Standing {
 	return nil
 }
 
-// Doubt returns a channel that is closed when the nodes of a cluster have not agreed on a batch for
-// [agreement.DoubtAfter]. Nobody knows then whether what waits will be registered.
-func (l *Log) Doubt() <-chan struct{} { return *l.doubt.Load() }
-
 // sync lets the store be made durable up to last, unless the sync before is under way.
 func (n *node) sync(last *Batch) {
 	select {
@@ -124,8 +120,7 @@ func (l *Log) register(batch []*submission) {
 	l.commitAgreed(batch)
 }
 
-// commitChunk writes a chunk of a snapshot. In a single ledger it travels with the submissions that
-// wait.
+// commitChunk writes a chunk of a snapshot. In a single ledger it travels with what waits.
 func (l *Log) commitChunk(chunk *snapshotChunk) {
 	if l.cfg.Cluster != nil {
 		l.commit(nil, chunk)
@@ -180,8 +175,7 @@ func (l *Log) begin(ctx context.Context, t agreement.Term) {
 	l.leads.Store(o.leads())
 }
 
-// leads reports whether the order may offer batches: it has everything that stood when its term
-// began.
+// leads reports whether the order may offer batches: it has all that stood before its term.
 func (o *order) leads() bool { return o.term.ID != 0 && o.last.Seq >= o.term.After }
 
 // commitAgreed registers the submissions in as many batches as they need.
@@ -195,8 +189,7 @@ func (l *Log) commitAgreed(batch []*submission) {
 	}
 }
 
-// commitNext registers as many entries as one batch takes. It returns the submissions that have
-// more.
+// commitNext registers as many entries as one batch takes, and returns submissions with more.
 func (l *Log) commitNext(batch []*submission) (rest []*submission) {
 	o := &l.order
 	now, refusal := l.clock.Now(o.last.At)
@@ -214,7 +207,7 @@ func (l *Log) commitNext(batch []*submission) (rest []*submission) {
 	}
 	if p.next > p.first {
 		next := l.following(p)
-		err := l.agree(p, next)
+		err := l.agree(p, next, batch)
 		if errors.Is(err, agreement.ErrOvertaken) {
 			l.revert(p, batch)
 			return batch
@@ -237,9 +230,9 @@ func (l *Log) commitNext(batch []*submission) (rest []*submission) {
 	return batch[whole:]
 }
 
-// agree offers the batch until its fate is known. Meanwhile it prepares the index, and after a
-// while it turns new submissions away.
-func (l *Log) agree(p *pending, next *Batch) error {
+// agree offers the batch until its fate is known. Meanwhile it prepares the index. After a while it
+// turns new submissions away, and tells those that wait what stands of them.
+func (l *Log) agree(p *pending, next *Batch, batch []*submission) error {
 	o, c := &l.order, l.cfg.Cluster
 	offered := agreement.Batch{Incarnation: c.Incarnation, Seq: next.Seq, Previous: o.last.Head(), Head: next.Head(), At: next.At, Records: p.records}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -257,13 +250,18 @@ func (l *Log) agree(p *pending, next *Batch) error {
 		case err := <-settled:
 			if in != nil {
 				l.away.Store(nil)
-				l.doubt.Store(new(make(chan struct{})))
 			}
 			return err
 		case <-doubt.C:
-			l.away.Store(cmp.Or(c.Refusal(), agreement.NoneAgree))
-			close(*l.doubt.Load())
+			refusal := cmp.Or(c.Refusal(), agreement.NoneAgree)
+			l.away.Store(refusal)
 			in = l.in
+			for _, s := range batch {
+				select {
+				case s.doubt <- l.standing(s, refusal):
+				default: // it was told, or waits on
+				}
+			}
 		case s := <-in:
 			l.turnAway(nil, s)
 		case <-ending:
@@ -276,8 +274,7 @@ func (l *Log) agree(p *pending, next *Batch) error {
 	}
 }
 
-// conclude signs the head of a batch that stands, and shows it. It returns the submissions that
-// still wait.
+// conclude signs the head of a batch that stands, and shows it. It returns what still waits.
 func (l *Log) conclude(p *pending, next *Batch, batch []*submission) ([]*submission, error) {
 	batch, signed := l.sign(p, next, batch)
 	if !signed {

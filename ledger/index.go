@@ -10,8 +10,7 @@ import (
 // indexKey is a key of the dedup or of a secondary index, with its value.
 type indexKey struct{ key, value []byte }
 
-// putIndexes writes the index keys of the commit in their order. The store takes keys in order
-// fastest.
+// putIndexes writes the index keys of the commit in order, which the store takes fastest.
 func (l *Log) putIndexes(p *pending) {
 	o := &l.order
 	for tag, in := range p.tagged {

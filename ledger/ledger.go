@@ -278,7 +278,6 @@ type Log struct {
 	running atomic.Bool                   // whether Run was called
 	sound   chan struct{}                 // closed: Run takes submissions
 	away    atomic.Pointer[entry.Refusal] // of new entries while a key does not sign; nil: all sign
-	doubt   atomic.Pointer[chan struct{}] // see Doubt
 	chunks  chan snapshotChunk
 	leads   atomic.Bool   // whether this node of a cluster orders the log
 	kept    atomic.Uint64 // the last batch that this node of a cluster has on its disk
@@ -316,7 +315,6 @@ func Open(dir string, c *Config) (*Log, error) {
 		sound:   make(chan struct{}),
 		chunks:  make(chan snapshotChunk),
 	}
-	l.doubt.Store(new(make(chan struct{})))
 	if l.tiles, err = lru.New[merkle.Tile, *merkle.TileNodes](tileCacheSize); err != nil {
 		return nil, fmt.Errorf("ledger: open: %w", err)
 	}

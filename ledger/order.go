@@ -59,6 +59,7 @@ type submission struct {
 	done    chan struct{}      // closed when answer is complete
 	leave   func(refused bool) // gives back its room in a narrow lane; nil: it is in none
 	agreed  int                // registrations in answer that stand, while more are under way
+	doubt   chan Answer        // has room for the answer in doubt; nil: it waits until nothing is in doubt
 }
 
 // order is the state of the goroutine that owns the order.
@@ -85,14 +86,25 @@ type order struct {
 // [ErrCorrupt] if the store contradicts itself about an entry; a refusal of an entry stands in the
 // answer. In a cluster it is [agreement.ErrNotLeading] if the entries belong to the node that
 // orders the log, and the end of ctx leaves open whether the entries are registered.
-func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (answer *Answer, _ error) {
+func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (*Answer, error) {
+	return l.submit(ctx, nil, entries)
+}
+
+// SubmitOrDoubt is [Log.Submit] for somebody who can ask again. When the nodes of a cluster have
+// not agreed on the entries for [agreement.DoubtAfter], the answer is the prefix that stands, and
+// refuses the rest (not-ready). Nobody knows then whether the rest will be registered.
+func (l *Log) SubmitOrDoubt(ctx context.Context, entries ...*entry.Entry) (*Answer, error) {
+	return l.submit(ctx, make(chan Answer, 1), entries)
+}
+
+func (l *Log) submit(ctx context.Context, doubt chan Answer, entries []*entry.Entry) (answer *Answer, _ error) {
 	if over(l.closing) {
 		return nil, ErrStopped
 	}
 	if len(entries) > MaxBatch {
 		return nil, entry.Refuse(entry.TooLarge, "", "%d entries in one batch, the limit is %d", len(entries), MaxBatch)
 	}
-	s := &submission{all: entries, entries: entries, seen: l.view.Load().head.Size, done: make(chan struct{})}
+	s := &submission{all: entries, entries: entries, seen: l.view.Load().head.Size, done: make(chan struct{}), doubt: doubt}
 	err := l.precheck(ctx, s)
 	if s.leave != nil {
 		defer func() { s.leave(answer == nil || answer.Refused != nil) }()
@@ -101,30 +113,27 @@ func (l *Log) Submit(ctx context.Context, entries ...*entry.Entry) (answer *Answ
 		return nil, err
 	}
 	if !slices.Contains(s.known, nil) {
-		v := l.view.Load()
-		answer = &Answer{Refused: s.refused, Head: v.signed(), log: l, view: v}
-		for _, found := range s.known {
-			answer.Registered = append(answer.Registered, *found)
-		}
+		answer = new(l.standing(s, nil))
 		l.settle(s, answer)
 		return answer, nil
 	}
-	if err := l.await(ctx, s); err != nil {
+	if answer, err = l.await(ctx, s); err != nil {
 		return nil, err
 	}
-	l.settle(s, &s.answer)
-	return &s.answer, nil
+	l.settle(s, answer)
+	return answer, nil
 }
 
 // Alive returns nil once the order has taken and answered a submission without entries: the log is
 // neither closed nor stuck in a write. The error is [ErrStopped], or that of ctx.
 func (l *Log) Alive(ctx context.Context) error {
-	return l.await(ctx, &submission{done: make(chan struct{})})
+	_, err := l.await(ctx, &submission{done: make(chan struct{})})
+	return err
 }
 
 // await waits until the order has answered s. The end of ctx withdraws s only before the order has
 // taken s. In a cluster an answer may take as long as there is no majority, so ctx ends the wait.
-func (l *Log) await(ctx context.Context, s *submission) error {
+func (l *Log) await(ctx context.Context, s *submission) (*Answer, error) {
 	var unsettled <-chan struct{}
 	if l.cfg.Cluster != nil {
 		unsettled = ctx.Done()
@@ -132,23 +141,25 @@ func (l *Log) await(ctx context.Context, s *submission) error {
 	select {
 	case l.in <- s:
 	case <-l.closing:
-		return ErrStopped
+		return nil, ErrStopped
 	case <-ctx.Done():
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
 	select {
 	case <-s.done:
 	case <-l.stopped:
 		if !over(s.done) { // it may have been answered just before the end
-			return ErrStopped
+			return nil, ErrStopped
 		}
 	case <-unsettled:
-		return ctx.Err()
+		return nil, ctx.Err()
+	case answer := <-s.doubt:
+		return &answer, nil
 	}
 	if s.answer.Refused == agreement.Elsewhere && s.agreed == 0 {
-		return agreement.ErrNotLeading
+		return nil, agreement.ErrNotLeading
 	}
-	return nil
+	return &s.answer, nil
 }
 
 // precheck does the work that needs no order, in the caller's goroutine. It finds duplicates

@@ -89,8 +89,7 @@ func (l *Log) runSnapshots(ctx context.Context, size uint64) error {
 	return nil
 }
 
-// errCutOff ends a snapshot that is not to be finished. A snapshot without its last chunk does
-// not count.
+// errCutOff ends a snapshot that is not to be finished: without its last chunk it does not count.
 var errCutOff = errors.New("cut off")
 
 // handOver lets a chunk travel with the next commit, while there is room.
@@ -106,8 +105,7 @@ func (l *Log) handOver(ctx context.Context, c snapshotChunk) error {
 	}
 }
 
-// lastSnapshot writes the state at the end of Run, so that the next start replays almost no
-// entries.
+// lastSnapshot writes the state at the end of Run, so that the next start replays hardly any entry.
 func (l *Log) lastSnapshot() error {
 	o := &l.order
 	if !l.space.Enough() || o.last.Size-o.snapshot < max(1, l.cfg.SnapshotEvery/8) {

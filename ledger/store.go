@@ -50,8 +50,7 @@ func entryKey(index uint64) []byte {
 	return binary.BigEndian.AppendUint64([]byte{keyEntry}, index)
 }
 
-// entryOf returns the index in the key of a record. For any other key it returns an index that no
-// entry has.
+// entryOf returns the index in the key of a record; for another key, one that no entry has.
 func entryOf(key []byte) uint64 {
 	if len(key) != 1+8 {
 		return math.MaxUint64

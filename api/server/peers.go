@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -20,9 +21,8 @@ type Peers interface {
 	Reach(ctx context.Context) error
 	// Ready returns nil if this node lately had what the others have, and another takes entries.
 	Ready(ctx context.Context) error
-	// Fresh returns the term of this node if it was the one that orders the log less than half a
-	// second ago.
-	Fresh(ctx context.Context) (term int64, err error)
+	// Fresh returns until when no other node can order the log, if this node does.
+	Fresh(ctx context.Context) (until time.Time, err error)
 }
 
 // clustered passes what only the node that orders the log may answer on to that node, and says of
@@ -71,13 +71,14 @@ func (s *Server) clustered() echo.MiddlewareFunc {
 	}
 }
 
-// fresh returns the term in which this node speaks for the coordinator; 0: it is in no cluster.
-func (s *Server) fresh(ctx context.Context) (int64, error) {
+// fresh returns until when this node speaks for the coordinator for certain; zero: for ever, since
+// it is in no cluster.
+func (s *Server) fresh(ctx context.Context) (until time.Time, _ error) {
 	if s.cfg.Peers == nil {
-		return 0, nil
+		return until, nil
 	}
-	term, err := s.cfg.Peers.Fresh(ctx)
-	return term, apart(err)
+	until, err := s.cfg.Peers.Fresh(ctx)
+	return until, apart(err)
 }
 
 // apart is the problem of a node that the others do not answer.
@@ -85,10 +86,11 @@ func apart(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
 	}
-	refusal := entry.Refuse(entry.NotReady, "", "no majority of the cluster answers this node").
-		WithRemedy("send the same request again, to this node later or to another one")
-	if errors.Is(err, agreement.ErrOvertaken) {
-		refusal.RetryAfterMS = reachAgainMS // another node leads now
+	why, after := "no majority of the cluster answers this node", int64(0)
+	if errors.Is(err, agreement.ErrOvertaken) || errors.Is(err, agreement.ErrNotLeading) {
+		why, after = "this node orders the log no more, or not yet", reachAgainMS
 	}
+	refusal := entry.Refuse(entry.NotReady, "", "%s", why).WithRemedy("send the same request again, to this node later or to another one")
+	refusal.RetryAfterMS = after
 	return &failure{api.NewProblem(refusal), err}
 }

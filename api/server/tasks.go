@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
@@ -126,9 +128,6 @@ func (s *Server) postLease(r *request) error {
 // renew renews the leases that the body names. If only is not empty, the body must name the
 // lease of that task alone. A renewal that is refused as a whole counts against the client.
 // Any other renewal counts for the client.
-//
-// A node of a cluster asks behind the renewal, too, whether it leads. The node may have hung since
-// it asked before. Another node may have led, and may have given the task away.
 func (s *Server) renew(c echo.Context, only entry.Ref) ([]coordinator.Renewed, error) {
 	if mediaType := c.Request().Header.Get(echo.HeaderContentType); mediaType != api.MediaJSON {
 		return nil, &failure{Problem: api.NewStatus(http.StatusUnsupportedMediaType, "Content-Type "+strconv.QuoteToASCII(mediaType)+" is not taken here",
@@ -145,15 +144,13 @@ func (s *Server) renew(c echo.Context, only entry.Ref) ([]coordinator.Renewed, e
 		return nil, err
 	}
 	defer turn.end()
-	term, err := s.fresh(c.Request().Context())
+	until, err := s.fresh(c.Request().Context()) // behind the body, which may come late
 	if err != nil {
 		return nil, err
 	}
-	renewed, err := s.renewAll(c, *buf, only)
-	switch again, stale := s.fresh(c.Request().Context()); {
-	case stale != nil:
-		return nil, stale
-	case again != term:
+	renewed, err := s.renewAll(c, *buf, only, until)
+	switch {
+	case errors.Is(err, coordinator.ErrLate):
 		return nil, apart(agreement.ErrOvertaken)
 	case err != nil:
 		turn.refused(1)
@@ -164,7 +161,7 @@ func (s *Server) renew(c echo.Context, only entry.Ref) ([]coordinator.Renewed, e
 }
 
 // renewAll is the part of renew after the body is read.
-func (s *Server) renewAll(c echo.Context, body []byte, only entry.Ref) ([]coordinator.Renewed, error) {
+func (s *Server) renewAll(c echo.Context, body []byte, only entry.Ref, until time.Time) ([]coordinator.Renewed, error) {
 	r, err := entry.DecodeRenewal(body)
 	if err != nil {
 		return nil, err
@@ -174,7 +171,7 @@ func (s *Server) renewAll(c echo.Context, body []byte, only entry.Ref) ([]coordi
 		return nil, entry.Refuse(entry.Malformed, "leases", "%d, the first of %s, in the place of %s alone", len(r.Leases), r.Leases[0].Task, only).
 			WithRemedy("send to " + api.PathLeases + " what names several tasks")
 	}
-	return s.coord.Renew(r)
+	return s.coord.Renew(r, until)
 }
 
 func (s *Server) answerJSON(c echo.Context, v any) error {

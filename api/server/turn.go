@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"slices"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 
 	"recoveryledger/api/metrics"
 	"recoveryledger/ledger"
-	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
 )
 
@@ -56,7 +54,7 @@ func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, 
 		}
 	}
 	began := time.Now()
-	answer, err := t.server.agreed(c.Request().Context(), entries)
+	answer, err := t.server.log.SubmitOrDoubt(c.Request().Context(), entries...)
 	t.server.metrics.Submitted(outcomeOf(answer, err), time.Since(began))
 	if err != nil {
 		return nil, err
@@ -74,21 +72,6 @@ func (t *turn) submit(c echo.Context, entries ...*entry.Entry) (*ledger.Answer, 
 		}
 	}
 	return answer, nil
-}
-
-// agreed submits entries. A node of a cluster has no answer without a majority, so a client waits
-// until the log is in doubt, and is told so.
-func (s *Server) agreed(client context.Context, entries []*entry.Entry) (*ledger.Answer, error) {
-	if s.cfg.Cluster == nil {
-		return s.log.Submit(client, entries...)
-	}
-	ctx, over := until(client, s.log.Doubt())
-	defer over()
-	answer, err := s.log.Submit(ctx, entries...)
-	if err != nil && ctx.Err() != nil && client.Err() == nil {
-		return nil, agreement.NoneAgree
-	}
-	return answer, err
 }
 
 // outcomeOf returns how a submission ended, for the metrics.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"container/heap"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -153,6 +154,9 @@ func (l *Leases) hear(claim *coord.Claim) {
 	}
 }
 
+// ErrLate says that another node of a cluster may lead by now.
+var ErrLate = errors.New("coordinator: another node may order the log by now")
+
 // Renewed is the result of a renewal for one lease that it names.
 type Renewed struct {
 	Lease   Lease          // as it stands now
@@ -161,9 +165,15 @@ type Renewed struct {
 
 // renew takes up a renewal, lease by lease. The caller has checked the signature.
 // absent are the places in the renewal of leases on tasks without a holder.
-func (l *Leases) renew(r *entry.Renewal) (all []Renewed, absent []int) {
+//
+// Nothing is noted at until or later: this process may have hung since it knew that it leads.
+// Another node may have led, and may have given a task away. Zero: no other node can.
+func (l *Leases) renew(r *entry.Renewal, until time.Time) (all []Renewed, absent []int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !until.IsZero() && !l.now().Before(until) {
+		return nil, nil, ErrLate
+	}
 	all = make([]Renewed, len(r.Leases))
 	for i := range r.Leases {
 		one := l.byTask[r.Leases[i].Task]
@@ -175,7 +185,7 @@ func (l *Leases) renew(r *entry.Renewal) (all []Renewed, absent []int) {
 			all[i].Lease = l.prolong(one, r.Seq, r.Leases[i].Over)
 		}
 	}
-	return all, absent
+	return all, absent, nil
 }
 
 // refuse returns why a renewal does not count for its i-th lease; nil: it counts.
@@ -276,8 +286,9 @@ func (c *Replica) Leases() *Leases { return c.leases }
 // Renew takes up a renewal and returns the result for each lease that it names. One lease
 // can be refused with not-found, no-standing, stale-epoch or state-conflict. The error is
 // a [*entry.Refusal] of the whole renewal: wrong-audience, unknown-issuer,
-// unauthorized-role or bad-signature.
-func (c *Replica) Renew(r *entry.SignedRenewal) ([]Renewed, error) {
+// unauthorized-role or bad-signature. It is [ErrLate], and nothing is renewed, if the instant
+// until has come, up to which no other node of a cluster can lead; zero: there is none.
+func (c *Replica) Renew(r *entry.SignedRenewal, until time.Time) ([]Renewed, error) {
 	if r.Aud != c.origin {
 		return nil, entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", r.Aud, c.origin).
 			WithRemedy("sign the renewal for this ledger")
@@ -297,7 +308,10 @@ func (c *Replica) Renew(r *entry.SignedRenewal) ([]Renewed, error) {
 		return nil, entry.Refuse(entry.BadSignature, "sig", "not a signature by %s over the PAE", r.KeyID).
 			WithRemedy("sign the DSSE pre-authentication encoding of the canonical renewal")
 	}
-	all, absent := c.leases.renew(&r.Renewal)
+	all, absent, err := c.leases.renew(&r.Renewal, until)
+	if err != nil {
+		return nil, err
+	}
 	if len(absent) > 0 {
 		c.Read(func(s *coord.State) {
 			for _, i := range absent {

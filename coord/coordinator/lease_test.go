@@ -29,7 +29,7 @@ func renewal(tb testing.TB, r entry.Renewal) *entry.SignedRenewal {
 // renewOne renews what is one lease.
 func (s *site) renewOne(r *entry.SignedRenewal) (Lease, error) {
 	s.t.Helper()
-	all, err := s.c.Renew(r)
+	all, err := s.c.Renew(r, time.Time{})
 	if err != nil {
 		return Lease{}, err
 	}
@@ -222,15 +222,22 @@ func TestLeasesAreJudgedOneByOne(t *testing.T) {
 			t.Errorf("%s: %+v", id, one)
 		}
 	}
-	s.pass(at, 89*time.Second)
-	s.renewedAs(renewal(t, entry.Renewal{Iss: "a", Session: session, Seq: 6, Leases: []entry.Lease{held("o#task", 1)}}), "leases[0].task state-conflict")
+	late := renewal(t, entry.Renewal{Iss: "a", Session: session, Seq: 6, Leases: []entry.Lease{held("o#task", 1)}})
+	if _, err := s.c.Renew(late, at.at); !errors.Is(err, ErrLate) {
+		t.Errorf("a renewal when another node may lead: %v", err)
+	}
+	if all, err := s.c.Renew(late, at.at.Add(1)); err != nil || all[0].Refused != nil || all[0].Lease.Seq != 6 {
+		t.Errorf("the same renewal, for certain in time: %+v, %v", all, err)
+	}
+	s.pass(at, 90*time.Second)
+	s.renewedAs(renewal(t, entry.Renewal{Iss: "a", Session: session, Seq: 7, Leases: []entry.Lease{held("o#task", 1)}}), "leases[0].task state-conflict")
 	s.renewedAs(renewal(t, entry.Renewal{Iss: "b", Session: "before", Seq: 6, Leases: []entry.Lease{held("o#foreign", 1)}}), "leases[0].task state-conflict")
 }
 
 // renewedAs compares what becomes of each lease of a renewal, as field and problem.
 func (s *site) renewedAs(r *entry.SignedRenewal, want ...string) {
 	s.t.Helper()
-	all, err := s.c.Renew(r)
+	all, err := s.c.Renew(r, time.Time{})
 	must(s.t, err)
 	for i, one := range all {
 		got := ""

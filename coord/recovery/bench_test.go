@@ -30,7 +30,15 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad is what a cold start pays for the default policy.
+// BenchmarkDefault is what a process pays for the default policy.
+func BenchmarkDefault(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		recovery.Default()
+	}
+}
+
+// BenchmarkLoad is what a process pays for a policy in a file, which it checks.
 func BenchmarkLoad(b *testing.B) {
 	doc := recovery.DefaultDocument()
 	b.ReportAllocs()

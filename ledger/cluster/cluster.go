@@ -39,6 +39,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"golang.org/x/sync/singleflight"
 
 	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/durable"
@@ -113,15 +114,15 @@ type Node struct {
 	halt   func()        // closes etcd, which can be closed once
 	group  sync.WaitGroup
 
-	url        atomic.Pointer[string]
-	confirming chan struct{} // has room for the one that confirms the term
-	standing   atomic.Pointer[standing]
-	vacant     atomic.Pointer[time.Time]     // since when Raft has no leader; nil: it has one
-	aside      atomic.Bool                   // whether the node begins no term
-	unled      atomic.Pointer[entry.Refusal] // while this node must not lead, and no other node is fit
-	compared   atomic.Int64                  // the term before whose first batch the other nodes were asked
-	roomless   atomic.Pointer[entry.Refusal] // while too few nodes have room
-	format     atomic.Int64                  // of the cluster; 0: not known yet
+	url      atomic.Pointer[string]
+	asks     singleflight.Group // whether the term is the newest
+	standing atomic.Pointer[standing]
+	vacant   atomic.Pointer[time.Time]     // since when Raft has no leader; nil: it has one
+	aside    atomic.Bool                   // whether the node begins no term
+	unled    atomic.Pointer[entry.Refusal] // while this node must not lead, and no other node is fit
+	compared atomic.Int64                  // the term before whose first batch the other nodes were asked
+	roomless atomic.Pointer[entry.Refusal] // while too few nodes have room
+	format   atomic.Int64                  // of the cluster; 0: not known yet
 }
 
 // Open starts the node. It does not wait for the other nodes. The error is [ErrWiped], or that of a
@@ -149,7 +150,7 @@ func Open(c *Config) (*Node, error) {
 	n.etcd, n.client = server, v3client.New(server.Server)
 	reads := &reader{KV: n.client.KV}
 	n.client.KV = reads
-	n.closed, n.confirming = make(chan struct{}), make(chan struct{}, 1)
+	n.closed = make(chan struct{})
 	n.end, n.halt = sync.OnceFunc(func() { close(n.closed) }), sync.OnceFunc(func() {
 		reads.end()
 		server.Close()

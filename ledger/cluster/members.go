@@ -370,45 +370,45 @@ func (n *Node) Term() int64 {
 	return 0
 }
 
-// Fresh returns the term of this node if it was the newest less than [FreshMax] ago. It asks the
-// others if it has to. Else the error is [agreement.ErrNotLeading], or that of the question.
-func (n *Node) Fresh(ctx context.Context) (int64, error) {
+// Fresh returns the term of this node if it was the newest less than [FreshMax] ago, and until when
+// that is so. It asks the others if it has to, once for all that call. Else the error is
+// [agreement.ErrNotLeading], or that of the question.
+func (n *Node) Fresh(ctx context.Context) (term int64, until time.Time, _ error) {
 	for {
 		s := n.standing.Load()
 		switch {
 		case s == nil:
-			return 0, agreement.ErrNotLeading
+			return 0, until, agreement.ErrNotLeading
 		case time.Since(s.at) < FreshMax:
-			return s.term.ID, nil
+			return s.term.ID, s.at.Add(FreshMax), nil
 		}
+		asked := n.asks.DoChan("", func() (any, error) { return nil, n.refresh(context.WithoutCancel(ctx), s) })
 		select {
-		case n.confirming <- struct{}{}: // one asks for all
+		case answer := <-asked:
+			if answer.Err != nil {
+				return 0, until, answer.Err
+			}
 		case <-ctx.Done():
-			return 0, ctx.Err()
-		}
-		err := n.refresh(ctx)
-		<-n.confirming
-		if err != nil {
-			return 0, err
+			return 0, until, ctx.Err()
 		}
 	}
 }
 
-// refresh asks the others whether the term is the newest, unless that is known.
-func (n *Node) refresh(ctx context.Context) error {
-	s := n.standing.Load()
-	if s == nil || time.Since(s.at) < FreshMax {
-		return nil
-	}
+// refresh asks the others whether the term is the newest. It reads, so that a cluster at etcd's
+// quota answers, which takes no writes. etcd answers a read by a majority, too.
+func (n *Node) refresh(ctx context.Context, s *standing) error {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
 	asked := time.Now()
-	err := n.Confirm(ctx, s.term)
+	found, err := n.client.Get(ctx, n.key("t"))
 	switch {
-	case errors.Is(err, agreement.ErrOvertaken):
+	case err != nil:
+		return fmt.Errorf("cluster: ask for the newest term: %w", err)
+	case len(found.Kvs) != 1 || found.Kvs[0].ModRevision != s.term.ID:
 		return agreement.ErrNotLeading
-	case err == nil:
-		n.standing.CompareAndSwap(s, &standing{s.term, asked})
 	}
-	return err
+	n.standing.CompareAndSwap(s, &standing{s.term, asked})
+	return nil
 }
 
 // Reached returns a size of the log that covers everything that was registered when the call began;

@@ -448,7 +448,7 @@ func TestClusterChaos(t *testing.T) {
 		if kind.can != nil && !kind.can(c) {
 			continue
 		}
-		if i%incidentEvery == 0 && i/incidentEvery < incidentsMost {
+		if every := max(incidentEvery, (faults+incidentsMost-1)/incidentsMost); i%every == 0 {
 			c.agent.reports(c, fmt.Sprint("effect-", i))
 		}
 		said := kind.hit(c)
@@ -464,7 +464,11 @@ func TestClusterChaos(t *testing.T) {
 	c.closes()
 	others.Wait()
 	c.verify()
-	t.Logf("%d heads of %d faults: %v", len(c.roots), faults, done)
+	hits := 0
+	for _, n := range done {
+		hits += n
+	}
+	t.Logf("%d heads of %d faults, of %d asked: %v", len(c.roots), hits, faults, done)
 }
 
 // verify checks what the clients have heard since the last time.

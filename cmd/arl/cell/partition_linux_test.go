@@ -194,8 +194,8 @@ func TestPartitionedLeader(t *testing.T) {
 	}()
 	next := c.leads(others...)
 	for path, want := range map[string]string{
-		api.PathLeader: "no majority of the cluster answers this node", api.PathReady: "the nodes of the cluster have not agreed for 2s",
-		api.PathTasks: "no majority of the cluster answers this node", fmt.Sprintf("/v1/entries/%d", last+1): "no majority of the cluster answers this node",
+		api.PathLeader: "orders the log no more", api.PathReady: "the nodes of the cluster have not agreed for 2s",
+		api.PathTasks: "orders the log no more", fmt.Sprintf("/v1/entries/%d", last+1): "no majority of the cluster answers this node",
 	} {
 		old.answers(path, http.StatusServiceUnavailable, want)
 	}

@@ -3,6 +3,7 @@ package cell
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"recoveryledger/api"
 	"recoveryledger/cmd/arl/node"
@@ -40,10 +41,11 @@ func (p *peers) Forward(w http.ResponseWriter, r *http.Request) error {
 }
 
 // Fresh implements [server.Peers].
-func (p *peers) Fresh(ctx context.Context) (int64, error) {
-	term, err := p.cluster.Fresh(ctx)
-	if err != nil {
-		return 0, err
+func (p *peers) Fresh(ctx context.Context) (time.Time, error) {
+	p.Await(ctx, p.node.Speaks)
+	term, until, err := p.cluster.Fresh(ctx)
+	if err == nil {
+		err = p.node.Ordered(term)
 	}
-	return term, p.node.Ordered(term)
+	return until, err
 }

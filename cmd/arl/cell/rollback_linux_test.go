@@ -17,7 +17,8 @@ import (
 	"recoveryledger/testdata/needs"
 )
 
-// An incident is reported every so many faults. The genesis policy allows 50 in all.
+// An incident is reported every so many faults, and less often where that would be too many. The
+// genesis policy allows 50 in all.
 const (
 	incidentEvery = 8
 	incidentsMost = 40

@@ -37,7 +37,7 @@ func (e *Engine) Begin(n *Node, config *server.Config) error {
 		return exit.KeyFile(err)
 	}
 	id, rules := signer.Public().KeyID(), &coord.Rules{}
-	config.Attempts = attempts.New(attempts.Config{Submit: n.Log.Submit, Origin: n.Origin, Sign: signer.Sign, Hourly: e.hourly,
+	config.Attempts = attempts.New(attempts.Config{Submit: n.Log.SubmitOrDoubt, Origin: n.Origin, Sign: signer.Sign, Hourly: e.hourly,
 		Owner: func() (entry.Principal, bool) { return n.Replica.View().Chain.Owner(id) },
 		Log:   n, Roles: func() []entry.Role {
 			key, _ := n.Replica.View().Chain.KeyInfo(id)

@@ -79,6 +79,12 @@ func (n *Node) oneTerm(ctx context.Context, term int64, decides bool) error {
 	return nil
 }
 
+// Speaks reports whether this node speaks for the coordinator, as far as it knows.
+func (n *Node) Speaks() bool {
+	term := n.Term()
+	return term != 0 && n.began.Load() == term
+}
+
 // Ordered returns nil while this node may speak for the coordinator: the leases of term have begun.
 func (n *Node) Ordered(term int64) error {
 	if n.began.Load() != term {

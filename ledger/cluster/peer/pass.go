@@ -96,6 +96,9 @@ func failed(_ http.ResponseWriter, r *http.Request, err error) {
 // is an [agreement.ErrOvertaken].
 var errNewLeader = fmt.Errorf("%w: it leads now, and the one that was asked has not answered", agreement.ErrOvertaken)
 
+// errNoLeader reports a request whose leader did not answer while no other node could lead.
+var errNoLeader = errors.New("peer: the node that was asked has not answered, and no majority does")
+
 // Await returns whether this node leads, as leads says. While it begins to, or nobody leads, Await
 // waits for a moment: a client that is refused would wait longer than an election takes.
 func (r *Router) Await(ctx context.Context, leads func() bool) bool {
@@ -130,8 +133,9 @@ func (r *Router) leader(ctx context.Context) (leader *cluster.Contact, changed <
 }
 
 // Forward passes a request on to the node that orders the log. After an error nothing is answered.
-// A leader that hangs holds the request only until Raft has another one. If the leader cannot be
-// reached, the error comes when Raft has another one, too, so that the next attempt finds it.
+// A leader that hangs holds the request only until Raft has another one, or has none for so long
+// that it may have none for longer. If the leader cannot be reached, the error comes when Raft has
+// another one, too, so that the next attempt finds it.
 func (r *Router) Forward(w http.ResponseWriter, request *http.Request) error {
 	leader, changed, err := r.leader(request.Context())
 	if err != nil {
@@ -141,17 +145,11 @@ func (r *Router) Forward(w http.ResponseWriter, request *http.Request) error {
 	kept := w.Header().Clone()
 	ctx, cancel := context.WithCancelCause(context.WithValue(request.Context(), passingKey{}, p))
 	defer cancel(nil)
-	go func() {
-		select {
-		case <-changed:
-			cancel(errNewLeader)
-		case <-ctx.Done():
-		}
-	}()
+	go r.lose(ctx, changed, cancel)
 	r.proxy.ServeHTTP(w, request.WithContext(ctx))
 	if p.err != nil {
 		maps.Copy(w.Header(), kept)
-		if cause := context.Cause(ctx); errors.Is(cause, errNewLeader) {
+		if cause := context.Cause(ctx); errors.Is(cause, errNewLeader) || errors.Is(cause, errNoLeader) {
 			return cause
 		}
 		select {
@@ -162,6 +160,26 @@ func (r *Router) Forward(w http.ResponseWriter, request *http.Request) error {
 		}
 	}
 	return p.err
+}
+
+// lose cancels a request when Raft has another leader, or none for long.
+func (r *Router) lose(ctx context.Context, changed <-chan struct{}, cancel context.CancelCauseFunc) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-changed:
+			cancel(errNewLeader)
+			return
+		case <-tick.C:
+			if r.node.Vacant() {
+				cancel(errNoLeader)
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Reach returns nil when this node has everything that was registered when the call began.
