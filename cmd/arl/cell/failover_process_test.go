@@ -109,6 +109,13 @@ func (c *crowd) submits(ctx context.Context, id int) {
 	}
 }
 
+// work is an execution of the agent, of which nothing is to be undone.
+func (c *crowd) work() *entry.Execution {
+	x := &entry.Execution{Header: keys.NewHeader("my-agent", c.root.Origin), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed}
+	x.Wid, x.Exec = writersFlow, x.JTI
+	return x
+}
+
 // submitOne registers an entry. It returns false if the client gives up.
 func (c *crowd) submitOne(ctx context.Context, id int, ledger *client.Client) bool {
 	c.still.RLock()

@@ -15,7 +15,6 @@ import (
 	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/fair"
-	"recoveryledger/ledger/keys"
 	"recoveryledger/testdata/budget"
 )
 
@@ -55,13 +54,6 @@ func (c *crowd) signed(body entry.Body) *entry.Entry {
 	must(c.m.t, err)
 	must(c.m.t, c.signer.Sign(e))
 	return e
-}
-
-// work is an execution of the agent, of which nothing is to be undone.
-func (c *crowd) work() *entry.Execution {
-	x := &entry.Execution{Header: keys.NewHeader("my-agent", c.root.Origin), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Confirmed}
-	x.Wid, x.Exec = writersFlow, x.JTI
-	return x
 }
 
 // tries submits an entry at one node, once. It returns the index, or what the node refuses.
