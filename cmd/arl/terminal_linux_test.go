@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strings"
@@ -44,21 +45,27 @@ func openTerminal(t *testing.T) (user, other *os.File) {
 	return user, other
 }
 
-// Progress shows on a terminal, and nowhere else.
-func TestProgressShowsOnATerminal(t *testing.T) {
-	user, other := openTerminal(t)
-	tell, end := newApp(nil, nil, user).Progress("counting")
-	tell(1, 3)
-	lines := bufio.NewReader(other)
+// awaitBar reads what a terminal shows until the bar of that name stands at 1 of 3.
+func awaitBar(t *testing.T, terminal io.Reader, name string) {
+	t.Helper()
+	lines := bufio.NewReader(terminal)
 	for shown := ""; !strings.Contains(shown, "1 of 3"); {
 		part, err := lines.ReadString('\n')
 		if err != nil {
 			t.Fatal(err)
 		}
-		if shown = part; !strings.Contains(shown, "counting") {
+		if shown = part; !strings.Contains(shown, name) {
 			t.Fatalf("shown: %q", shown)
 		}
 	}
+}
+
+// Progress shows on a terminal, and nowhere else.
+func TestProgressShowsOnATerminal(t *testing.T) {
+	user, other := openTerminal(t)
+	tell, end := newApp(nil, nil, user).Progress("counting")
+	tell(1, 3)
+	awaitBar(t, other, "counting")
 	end()
 
 	var file bytes.Buffer
@@ -78,16 +85,7 @@ func TestRebuildShowsABar(t *testing.T) {
 	life := node.Life{Logger: slog.New(slog.NewTextHandler(&log, nil)), Bar: newApp(nil, nil, user).Bar()}
 	tell, end := life.Progress("rebuild")
 	tell(1, 3)
-	lines := bufio.NewReader(other)
-	for shown := ""; !strings.Contains(shown, "1 of 3"); {
-		part, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		if shown = part; !strings.Contains(shown, "rebuild") {
-			t.Fatalf("shown: %q", shown)
-		}
-	}
+	awaitBar(t, other, "rebuild")
 	end()
 	if log.Len() > 0 {
 		t.Errorf("the log has %q", log.String())

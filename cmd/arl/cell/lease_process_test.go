@@ -141,7 +141,11 @@ func (h *held) wakes(session string) (turnedAway int) {
 	late, begun, arrives := make(chan answered), make(chan struct{}), make(chan struct{})
 	renewal := h.renewal(session)
 	go func() { late <- h.postLate(leader, renewal, begun, arrives) }()
-	<-begun
+	select {
+	case <-begun:
+	case a := <-late:
+		t.Fatalf("a renewal without its end is answered: %d %s %v", a.status, a.body, a.err)
+	}
 	leader.stops()
 	for range cap(answers) {
 		renewal := h.renewal(session)

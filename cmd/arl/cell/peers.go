@@ -40,7 +40,7 @@ func (p *peers) Forward(w http.ResponseWriter, r *http.Request) error {
 	return p.Router.Forward(w, r)
 }
 
-// Fresh implements [server.Peers].
+// Fresh implements [server.Peers]. A node that has just come to lead begins its leases first.
 func (p *peers) Fresh(ctx context.Context) (time.Time, error) {
 	p.Await(ctx, p.node.Speaks)
 	term, until, err := p.cluster.Fresh(ctx)
