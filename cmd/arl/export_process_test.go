@@ -18,12 +18,11 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	checkpoint "github.com/transparency-dev/formats/log"
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/bucket"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
@@ -80,12 +79,12 @@ func TestInterruptedExportsGoOn(t *testing.T) {
 				var env []string
 				stored := func() map[string][]byte { return readTree(t, where[0]) }
 				if to == "bucket" {
-					backend := s3mem.New()
-					m.must(backend.CreateBucket("logs"))
-					store := httptest.NewServer(gofakes3.New(backend).Server())
+					store := httptest.NewServer(bucket.NewStore())
 					t.Cleanup(store.Close)
-					where = []string{"--to", "s3://logs/mine"}
-					env = []string{"AWS_ACCESS_KEY_ID=key", "AWS_SECRET_ACCESS_KEY=secret", "AWS_REGION=us-east-1", "AWS_ENDPOINT_URL_S3=" + store.URL}
+					where = []string{"--to", "s3://" + bucket.Name + "/mine"}
+					for name, value := range bucket.Variables(store.URL) {
+						env = append(env, name+"="+value)
+					}
 					stored = func() map[string][]byte { return nil }
 				}
 				var first atomic.Pointer[exec.Cmd]

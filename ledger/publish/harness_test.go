@@ -15,14 +15,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	checkpoint "github.com/transparency-dev/formats/log"
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger/export"
 	"recoveryledger/ledger/publish"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/bucket"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
@@ -142,31 +141,11 @@ func newDirectory(tb testing.TB) *place {
 	}}
 }
 
-// complete does what S3 does and gofakes3 does not: it keeps Cache-Control, and takes the framing
-// of a body that is signed in chunks out of Content-Encoding.
-func complete(store http.Handler) http.Handler {
-	var caching sync.Map
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut {
-			caching.Store(r.URL.Path, r.Header.Get("Cache-Control"))
-			coding := strings.Trim(strings.TrimPrefix(r.Header.Get("Content-Encoding"), "aws-chunked"), ",")
-			if r.Header.Del("Content-Encoding"); coding != "" {
-				r.Header.Set("Content-Encoding", coding)
-			}
-		} else if kept, ok := caching.Load(r.URL.Path); ok {
-			w.Header().Set("Cache-Control", kept.(string))
-		}
-		store.ServeHTTP(w, r)
-	})
-}
-
-// newBucket returns a bucket as a place: gofakes3 on loopback, a store that others wrote.
+// newBucket returns a bucket as a place: a store of S3 on loopback.
 func newBucket(tb testing.TB) *place {
 	tb.Helper()
-	backend := s3mem.New()
-	must(tb, backend.CreateBucket("logs"))
-	store := complete(gofakes3.New(backend).Server())
-	p := &place{t: tb, location: "s3://logs/some/prefix", store: store}
+	store := bucket.NewStore()
+	p := &place{t: tb, location: "s3://" + bucket.Name + "/some/prefix", store: store}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			n := p.puts.Add(1)
@@ -177,10 +156,10 @@ func newBucket(tb testing.TB) *place {
 		store.ServeHTTP(w, r)
 	}))
 	tb.Cleanup(web.Close)
-	p.env = map[string]string{"AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL_S3": web.URL}
+	p.env = bucket.Variables(web.URL)
 	p.get = func(name string) ([]byte, http.Header, bool) {
 		tb.Helper()
-		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, web.URL+"/logs/some/prefix/"+name, http.NoBody)
+		request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, web.URL+"/"+bucket.Name+"/some/prefix/"+name, http.NoBody)
 		must(tb, err)
 		response, err := http.DefaultClient.Do(request) // unpacks gzip
 		must(tb, err)

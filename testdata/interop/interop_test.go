@@ -18,7 +18,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -55,7 +54,7 @@ type live struct {
 func TestCheckersOfOthers(t *testing.T) {
 	l := startLedger(t)
 	l.fill(t)
-	l.awaitPublication(t)
+	l.awaitPublication(t, fileOf(filepath.Join(l.public, "checkpoint")))
 	export := filepath.Join(t.TempDir(), "export")
 	l.run(t, "log", "export", "--url", l.url, export)
 
@@ -79,6 +78,7 @@ func TestCheckersOfOthers(t *testing.T) {
 		l.run(t, "log", "export", "--data", l.data, "--to", "file://"+public)
 		fsck(t, l, "file://"+public)
 	})
+	t.Run("tessera fsck on a node of a cluster, and on its bucket", func(t *testing.T) { fsckCluster(t, l) })
 }
 
 func startLedger(t *testing.T) *live {
@@ -98,7 +98,14 @@ func startLedger(t *testing.T) *live {
 		t.Fatalf("install fsck: %v\n%s", err, out)
 	}
 	l.fsck = filepath.Join(dir, "fsck")
-	l.process = exec.Command(l.arl, "serve", "--data", l.data, "--listen", "127.0.0.1:0", "--output", "json", "--publish", "file://"+l.public)
+	l.serve(t, "--publish", "file://"+l.public)
+	return l
+}
+
+// serve starts the ledger's process.
+func (l *live) serve(t *testing.T, args ...string) {
+	t.Helper()
+	l.process = exec.Command(l.arl, append([]string{"serve", "--data", l.data, "--listen", "127.0.0.1:0", "--output", "json"}, args...)...)
 	l.process.Env = append(os.Environ(), "ARL_HOME="+l.home)
 	l.process.Stderr = os.Stderr
 	stdout, err := l.process.StdoutPipe()
@@ -114,7 +121,6 @@ func startLedger(t *testing.T) *live {
 	}
 	must(t, json.Unmarshal(line, &started))
 	l.url, l.origin, l.vkey = started.URL, started.Origin, started.VerifierKeys[0]
-	return l
 }
 
 func (l *live) stop(t *testing.T) {
@@ -172,27 +178,40 @@ func (l *live) fill(t *testing.T) {
 	}
 }
 
-// awaitPublication returns when both published heads, which may be a second behind,
-// cover all entries.
-func (l *live) awaitPublication(t *testing.T) {
+// awaitPublication returns when the ledger's head and the published one, which may be a second
+// behind, cover all entries.
+func (l *live) awaitPublication(t *testing.T, head func(t *testing.T) []byte) {
 	t.Helper()
 	verifier, err := note.NewVerifier(l.vkey)
 	must(t, err)
 	wanted := uint64(len(l.envelopes)) + 1 // the genesis beside them
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		response, err := http.Get(l.url + "/checkpoint")
+		own, _, _, err := f_log.ParseCheckpoint(fetched(t, l.url+"/checkpoint"), l.origin, verifier)
 		must(t, err)
-		body, err := io.ReadAll(response.Body)
-		must(t, errors.Join(err, response.Body.Close()))
-		head, _, _, err := f_log.ParseCheckpoint(body, l.origin, verifier)
-		must(t, err)
-		file, _ := os.ReadFile(filepath.Join(l.public, "checkpoint")) // at first there is none
-		published, _, _, err := f_log.ParseCheckpoint(file, l.origin, verifier)
-		if head.Size >= wanted && err == nil && published.Size >= wanted {
+		published, _, _, err := f_log.ParseCheckpoint(head(t), l.origin, verifier)
+		if own.Size >= wanted && err == nil && published.Size >= wanted {
 			return
 		}
 	}
 	t.Fatal("the heads are not published")
+}
+
+// fetched returns what is at a URL: for one where nothing is, the words of the server.
+func fetched(t *testing.T, url string) []byte {
+	t.Helper()
+	response, err := http.Get(url)
+	must(t, err)
+	body, err := io.ReadAll(response.Body)
+	must(t, errors.Join(err, response.Body.Close()))
+	return body
+}
+
+// fileOf reads a file, which may not be there yet.
+func fileOf(name string) func(t *testing.T) []byte {
+	return func(*testing.T) []byte {
+		content, _ := os.ReadFile(name)
+		return content
+	}
 }
 
 func (l *live) header(issuer entry.Principal, wid entry.WorkflowID) entry.Header {
@@ -205,142 +224,6 @@ func (l *live) seal(t *testing.T, signer *keys.Signer, body entry.Body) {
 	must(t, err)
 	must(t, signer.Sign(e))
 	l.envelopes = append(l.envelopes, e.AppendEnvelope(nil))
-}
-
-// fsck runs Tessera's checker, which has to find everything in order.
-func fsck(t *testing.T, l *live, storage string) {
-	t.Helper()
-	out, err := runFsck(t, l, storage)
-	if err == nil {
-		err = judged(out)
-	}
-	if err != nil {
-		t.Fatalf("fsck of %s: %v\n%s", storage, err, out)
-	}
-}
-
-// fsckWorkers is how many resources the checker compares at a time. With one, the
-// first that is damaged ends the only worker, and the checker waits for it for ever.
-const fsckWorkers = 4
-
-// fsckLimit ends a checker that waits for ever, long after one that works is done.
-const fsckLimit = 2 * time.Minute
-
-// runFsck returns what Tessera's checker says. An error is that it did not come to
-// its end, not what it has found: the exit code is 0 then, too.
-func runFsck(t *testing.T, l *live, storage string) (out string, err error) {
-	t.Helper()
-	key := filepath.Join(t.TempDir(), "key.pub")
-	must(t, os.WriteFile(key, []byte(l.vkey), 0o600))
-	ctx, cancel := context.WithTimeout(t.Context(), fsckLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, l.fsck, "--storage_url="+storage, "--public_key="+key, "--origin="+l.origin,
-		fmt.Sprintf("--N=%d", fsckWorkers), "--ui=false", "--logtostderr", "--v=1")
-	cmd.WaitDelay = time.Second
-	raw, err := cmd.CombinedOutput()
-	if ctx.Err() != nil {
-		err = fmt.Errorf("no end within %v: %w", fsckLimit, ctx.Err())
-	}
-	return string(raw), err
-}
-
-// judged reads the words of Tessera's checker, the only place where it says what it
-// has found: success, no failure, and at its end every range of the log in order.
-func judged(out string) error {
-	_, ranges, ended := strings.Cut(out, "Completed ranges:")
-	states := regexp.MustCompile(`\[\d+, \d+\):(\w+)`).FindAllStringSubmatch(ranges, -1)
-	switch {
-	case strings.Contains(out, "fsck failed"):
-		return errors.New("it says that the check failed")
-	case !strings.Contains(out, "Successfully fsck'd log with size"):
-		return errors.New("it does not say that the check succeeded")
-	case !ended || len(states) == 0:
-		return errors.New("it does not say what it has checked")
-	}
-	for _, state := range states {
-		if state[1] != "OK" {
-			return fmt.Errorf("range %s", state[0])
-		}
-	}
-	return nil
-}
-
-// Only a checker that says that all is well has found that.
-func TestWordsOfFsck(t *testing.T) {
-	const (
-		success = "I0101 fsck.go:161] Successfully fsck'd log with size 703 and root x (00)\n"
-		ranges  = "I0101 main.go:87] Completed ranges:\nEntry bundles: [0, 3):OK\nTiles level 0: [0, 3):OK\n"
-		failure = "E0101 main.go:85] fsck failed: failed: tile/000: log has:\n"
-	)
-	for out, good := range map[string]bool{
-		success + ranges:                true,
-		failure + ranges:                false,
-		success + failure + ranges:      false,
-		ranges:                          false,
-		success:                         false,
-		success + "Completed ranges:\n": false,
-		success + strings.Replace(ranges, "OK", "Invalid", 1):       false,
-		success + strings.Replace(ranges, "3):OK", "2):Fetched", 1): false,
-		"": false,
-	} {
-		if err := judged(out); (err == nil) != good {
-			t.Errorf("%q: %v", out, err)
-		}
-	}
-}
-
-// fsckFindsDamage shows that a pass of fsck means something: it comes to its end with
-// words of failure whatever part of an export is damaged.
-func fsckFindsDamage(t *testing.T, l *live, export string) {
-	flip := func(path string) error {
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		at := len(content) / 2
-		if _, size, head := strings.Cut(string(content), l.origin+"\n"); head {
-			at = len(content) - len(size) + strings.Index(size, "\n") + 9 // in the root: whose signatures are checked is the checker's affair
-		}
-		content[at] ^= 1
-		return errors.Join(os.Chmod(path, 0o600), os.WriteFile(path, content, 0o600))
-	}
-	for desc, damage := range map[string]func(dir string) error{
-		"a flipped bit in an entry":  func(dir string) error { return flip(filepath.Join(dir, "tile", "entries", "001")) },
-		"a flipped bit in a hash":    func(dir string) error { return flip(filepath.Join(dir, "tile", "0", "001")) },
-		"a flipped bit above a tile": func(dir string) error { return flip(one(t, dir, "tile", "1", "*.p", "*")) },
-		"a flipped bit in the head":  func(dir string) error { return flip(filepath.Join(dir, "checkpoint")) },
-		"entries that are not there": func(dir string) error { return os.Remove(filepath.Join(dir, "tile", "entries", "001")) },
-		"hashes that are not there":  func(dir string) error { return os.Remove(filepath.Join(dir, "tile", "0", "001")) },
-		"entries of another place":   func(dir string) error { return swap(filepath.Join(dir, "tile", "entries"), "000", "001") },
-		"no head":                    func(dir string) error { return os.Remove(filepath.Join(dir, "checkpoint")) },
-	} {
-		t.Run(desc, func(t *testing.T) {
-			damaged := t.TempDir()
-			must(t, os.CopyFS(damaged, os.DirFS(export)))
-			must(t, damage(damaged))
-			out, err := runFsck(t, l, "file://"+damaged)
-			if err != nil || judged(out) == nil || !strings.Contains(out, "fsck failed") {
-				t.Errorf("fsck ends with %v:\n%s", err, out)
-			}
-		})
-	}
-}
-
-// one returns the one file that a pattern matches.
-func one(t *testing.T, pattern ...string) string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(pattern...))
-	must(t, err)
-	if len(found) != 1 {
-		t.Fatalf("%v: %v", pattern, found)
-	}
-	return found[0]
-}
-
-// swap lets two files take each other's place.
-func swap(dir, a, b string) error {
-	a, b = filepath.Join(dir, a), filepath.Join(dir, b)
-	return errors.Join(os.Rename(a, a+".swapped"), os.Rename(b, a), os.Rename(a+".swapped", b))
 }
 
 // tesseraClient reads the log through Tessera's client and proves every entry.

@@ -28,6 +28,16 @@ func (m *machine) evidence(data string) (file string) {
 	return file
 }
 
+// restored restores a backup, and founds a new cluster from it. The receipts stay valid there.
+func (m *machine) restored(backup string, receipts []string) {
+	m.t.Helper()
+	m.arl("restore", backup, "--data", "restored", "--newest", backup+"/log/checkpoint")
+	first := m.found("restored")
+	second := m.join("restored-2", first)
+	first.voters(2)
+	m.check(append(receipts, second.submit("restored")), first, second)
+}
+
 // TestReseedAndLeave loses the majority of three nodes. The node with the longest log begins the
 // cluster again, unless somebody is ahead or has not said what it has. Then it becomes a single
 // ledger again. Every receipt verifies at each step.

@@ -114,7 +114,14 @@ func (m *machine) serve(data string, args ...string) *node {
 // begin starts a node, and returns a function that waits until it serves.
 func (m *machine) begin(data string, args ...string) (n *node, serves func()) {
 	m.t.Helper()
-	args = append([]string{"serve", "--output", "json", "--data", data, "--listen", "127.0.0.1:0", "--cluster"}, args...)
+	return m.process(data, append([]string{"--cluster"}, args...)...)
+}
+
+// process starts a process that serves a data directory, and returns a function that waits until it
+// serves.
+func (m *machine) process(data string, args ...string) (n *node, serves func()) {
+	m.t.Helper()
+	args = append([]string{"serve", "--output", "json", "--data", data, "--listen", "127.0.0.1:0"}, args...)
 	n = &node{m: m, data: data, cmd: m.Command(args...), said: &lines{}}
 	n.cmd.Path = cmp.Or(m.newer, n.cmd.Path)
 	n.cmd.Env = append(n.cmd.Env, m.env...)
@@ -313,16 +320,6 @@ func (m *machine) knowOneLeader(nodes ...*node) {
 		}
 		time.Sleep(askEvery)
 	}
-}
-
-// restored restores a backup, and founds a new cluster from it. The receipts stay valid there.
-func (m *machine) restored(backup string, receipts []string) {
-	m.t.Helper()
-	m.arl("restore", backup, "--data", "restored", "--newest", backup+"/log/checkpoint")
-	first := m.found("restored")
-	second := m.join("restored-2", first)
-	first.voters(2)
-	m.check(append(receipts, second.submit("restored")), first, second)
 }
 
 // TestOneThreeOne takes a ledger with entries from one node to three, through the loss of the
