@@ -125,7 +125,8 @@ type Node struct {
 	format   atomic.Int64                  // of the cluster; 0: not known yet
 }
 
-// Open starts the node. It does not wait for the other nodes. The error is [ErrWiped], or that of a
+// Open starts the node. It does not wait for the other nodes. It waits for a minute at most for
+// another process that has the files of etcd. The error is [ErrWiped], [ErrRuns], or that of a
 // configuration that cannot be used.
 func Open(c *Config) (*Node, error) {
 	if err := c.check(); err != nil {
@@ -136,16 +137,20 @@ func Open(c *Config) (*Node, error) {
 	if n.cfg.Logger == nil {
 		n.cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	if err := n.checkWiped(); err != nil {
+	unlock, err := n.lock()
+	if err != nil {
 		return nil, err
+	}
+	if err := n.checkWiped(); err != nil {
+		return nil, errors.Join(err, unlock())
 	}
 	server, err := embed.StartEtcd(n.embedded())
 	if err != nil {
-		return nil, fmt.Errorf("cluster: start etcd in %s: %w", c.Dir, err)
+		return nil, errors.Join(fmt.Errorf("cluster: start etcd in %s: %w", c.Dir, err), unlock())
 	}
 	if err := durable.Write(n.note(), []byte(n.cfg.Name+"\n"), 0o600); err != nil {
 		server.Close()
-		return nil, err
+		return nil, errors.Join(err, unlock())
 	}
 	n.etcd, n.client = server, v3client.New(server.Server)
 	reads := &reader{KV: n.client.KV}
@@ -154,6 +159,7 @@ func Open(c *Config) (*Node, error) {
 	n.end, n.halt = sync.OnceFunc(func() { close(n.closed) }), sync.OnceFunc(func() {
 		reads.end()
 		server.Close()
+		_ = unlock() // nothing was written
 	})
 	n.group.Go(n.tend)
 	n.group.Go(func() {

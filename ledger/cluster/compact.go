@@ -11,12 +11,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/server/v3/storage/backend"
-
-	"recoveryledger/ledger/durable"
 )
-
-// ErrRuns reports files of etcd that a process has open.
-var ErrRuns = errors.New("cluster: the files of etcd are in use")
 
 // Space is the room that etcd takes at a node.
 type Space struct {
@@ -74,28 +69,25 @@ func (n *Node) Disarm(ctx context.Context) error {
 	return nil
 }
 
-// lockTime is how long [Defragment] waits for the files.
+// lockTime is how long [Defragment] waits for the file of etcd.
 const lockTime = time.Second
 
 // Defragment makes the file of etcd in dir as small as what it holds. The node must not run: the
 // error is [ErrRuns] if it does. It returns the bytes of the file before and behind that.
 func Defragment(dir string) (before, after int64, err error) {
 	path := filepath.Join(dir, "member", "snap", "db")
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if _, err := os.Stat(path); err != nil { // etcd would make one
+		return 0, 0, fmt.Errorf("cluster: defragment: %w", err)
+	}
+	unlock, err := Lock(dir)
 	if err != nil {
 		return 0, 0, fmt.Errorf("cluster: defragment: %w", err)
-	}
-	free, err := durable.Lock(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return 0, 0, fmt.Errorf("cluster: defragment: %w", err)
-	}
-	if !free {
-		return 0, 0, fmt.Errorf("%w: %s", ErrRuns, path)
 	}
 	defer func() {
 		if failed := recover(); failed != nil { // how etcd says that it cannot open a file
 			err = fmt.Errorf("cluster: defragment %s: %v", path, failed)
 		}
+		err = errors.Join(err, unlock())
 	}()
 	b := backend.NewDefaultBackend(nil, path, backend.WithTimeout(lockTime))
 	before = b.Size()

@@ -12,11 +12,11 @@ import (
 	"recoveryledger/merkle"
 )
 
-// small opens a node whose etcd has a quota of 8 MiB, and waits until the node leads.
-func (s *site) small(name string) (*cluster.Node, agreement.Term) {
+// small opens a node whose etcd has a small quota in bytes, and waits until the node leads.
+func (s *site) small(name string, quota int64) (*cluster.Node, agreement.Term) {
 	s.t.Helper()
 	c := s.config(name)
-	c.Quota = 8 << 20
+	c.Quota = quota
 	n, err := cluster.Open(c)
 	must(s.t, err)
 	return n, term(s.t, n.Terms(s.t.Context()))
@@ -36,7 +36,7 @@ func propose(t *testing.T, n *cluster.Node, in agreement.Term, seq uint64, enoug
 // the quota, what most nodes keep is removed.
 func TestFullWaitsForFewer(t *testing.T) {
 	s := newSite(t, "a")
-	n, in := s.small("a")
+	n, in := s.small("a", 8<<20)
 	must(t, n.Propose(t.Context(), in, 1, named(1)))
 	must(t, n.Say(t.Context(), "b", "{}"))
 	must(t, n.Kept(t.Context(), 1, merkle.Head{Size: 1}))
@@ -60,7 +60,7 @@ func TestFullWaitsForFewer(t *testing.T) {
 // etcd removes by itself, also while nothing is registered.
 func TestQuota(t *testing.T) {
 	s := newSite(t, "a")
-	n, in := s.small("a")
+	n, in := s.small("a", 16<<20) // a slow disk shows some MiB at once
 	seq := propose(t, n, in, 1, func() bool { return n.Unable() != nil })
 	size, used, quota := n.Database()
 	if refusal := n.Unable(); refusal.Problem != entry.InsufficientStorage || used < quota/4*3 || size >= quota || !strings.Contains(refusal.Remedy, "start the nodes that lag") {
@@ -86,7 +86,7 @@ func TestQuota(t *testing.T) {
 // TestQuotaReached: a database that has its quota takes nothing more, and the node says what to do.
 func TestQuotaReached(t *testing.T) {
 	s := newSite(t, "a")
-	n, in := s.small("a")
+	n, in := s.small("a", 8<<20)
 	seq := uint64(1)
 	for ; n.Propose(t.Context(), in, seq, make([]byte, agreement.MaxBytes)) == nil; seq++ {
 	}

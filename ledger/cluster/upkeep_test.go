@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -67,6 +68,61 @@ func TestFullEtcd(t *testing.T) {
 	in = term(t, terms)
 	must(t, n.Propose(ctx, in, in.After+1, named(in.After+1)))
 	must(t, n.Close())
+}
+
+// TestDefragmentBeforeAStart: a node that starts while its file of etcd is made smaller waits for
+// that. It would go on with the file that is replaced, and lack all that it took later at its next
+// start.
+func TestDefragmentBeforeAStart(t *testing.T) {
+	s := newSite(t, "a")
+	config := s.config("a")
+	n, err := cluster.Open(config)
+	must(t, err)
+	must(t, n.Close())
+	unlock, err := cluster.Lock(config.Dir) // as Defragment does
+	must(t, err)
+	waits, unlocked := make(chan struct{}), make(chan struct{})
+	config.Logger = slog.New(&hears{Handler: slog.DiscardHandler, text: "this node waits for the files of etcd", heard: func() { close(waits) }})
+	go func() {
+		<-waits
+		close(unlocked)
+		_ = unlock() // nothing was written
+	}()
+	n, err = cluster.Open(config)
+	must(t, err)
+	select {
+	case <-unlocked:
+	default:
+		t.Error("a node starts while another process has its files")
+	}
+	if _, err := cluster.Lock(config.Dir); !errors.Is(err, cluster.ErrRuns) {
+		t.Errorf("lock the files of a node that runs: %v", err)
+	}
+	if _, _, err := cluster.Defragment(config.Dir); !errors.Is(err, cluster.ErrRuns) {
+		t.Errorf("defragment a node that runs: %v", err)
+	}
+	must(t, n.Close())
+	unlock, err = cluster.Lock(config.Dir)
+	must(t, err)
+	must(t, unlock())
+}
+
+// hears calls heard when a text is logged.
+type hears struct {
+	slog.Handler
+	text  string
+	heard func()
+}
+
+// Enabled implements [slog.Handler].
+func (h *hears) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements [slog.Handler].
+func (h *hears) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.text {
+		h.heard()
+	}
+	return nil
 }
 
 // TestFormat: the format is raised only if every node knows the newest one, and a node ends whose

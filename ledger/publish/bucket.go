@@ -17,10 +17,14 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// bucket is a [Target] in an S3-compatible store.
+// bucket is a [Target] in an S3-compatible store. No field has the store's client: the linker keeps
+// every method of a type that an interface value leads to, and nothing calls most of these.
 type bucket struct {
-	client       *minio.Client
 	name, prefix string
+
+	get    func(ctx context.Context, key string) (data []byte, tag string, err error)
+	put    func(ctx context.Context, key string, data []byte, how *minio.PutObjectOptions) (tag string, err error)
+	remove func(ctx context.Context, key string) error
 }
 
 // endpointDefault is the store if no variable names one.
@@ -44,7 +48,32 @@ func openBucket(name, prefix string, getenv func(string) string) (*bucket, error
 	if err != nil {
 		return nil, fmt.Errorf("publish: s3://%s: %w", name, err)
 	}
-	return &bucket{client, name, prefix}, nil
+	return &bucket{
+		name: name, prefix: prefix,
+		get: func(ctx context.Context, key string) (data []byte, tag string, err error) {
+			object, err := client.GetObject(ctx, name, key, minio.GetObjectOptions{})
+			if err != nil {
+				return nil, "", err
+			}
+			data, err = io.ReadAll(io.LimitReader(object, maxObject+1))
+			if err == nil {
+				var found minio.ObjectInfo
+				found, err = object.Stat()
+				tag = found.ETag
+			}
+			if closed := object.Close(); err == nil {
+				err = closed
+			}
+			return data, tag, err
+		},
+		put: func(ctx context.Context, key string, data []byte, how *minio.PutObjectOptions) (tag string, err error) {
+			done, err := client.PutObject(ctx, name, key, bytes.NewReader(data), int64(len(data)), *how)
+			return done.ETag, err
+		},
+		remove: func(ctx context.Context, key string) error {
+			return client.RemoveObject(ctx, name, key, minio.RemoveObjectOptions{})
+		},
+	}, nil
 }
 
 // failed names the object in an error of the store.
@@ -61,19 +90,7 @@ func (b *bucket) failed(name string, err error) error {
 
 // Get implements [Target].
 func (b *bucket) Get(ctx context.Context, name string) (data []byte, tag string, err error) {
-	object, err := b.client.GetObject(ctx, b.name, path.Join(b.prefix, name), minio.GetObjectOptions{})
-	if err != nil {
-		return nil, "", b.failed(name, err)
-	}
-	data, err = io.ReadAll(io.LimitReader(object, maxObject+1))
-	if err == nil {
-		var found minio.ObjectInfo
-		found, err = object.Stat()
-		tag = found.ETag
-	}
-	if closed := object.Close(); err == nil {
-		err = closed
-	}
+	data, tag, err = b.get(ctx, path.Join(b.prefix, name))
 	if err != nil {
 		return nil, "", b.failed(name, err)
 	}
@@ -100,14 +117,14 @@ func (b *bucket) Put(ctx context.Context, name string, data []byte, o PutOptions
 	case o.IfTag != "":
 		how.SetMatchETag(o.IfTag)
 	}
-	done, err := b.client.PutObject(ctx, b.name, path.Join(b.prefix, name), bytes.NewReader(data), int64(len(data)), how)
+	tag, err = b.put(ctx, path.Join(b.prefix, name), data, &how)
 	if (o.IfAbsent || o.IfTag != "") && minio.ToErrorResponse(err).StatusCode == http.StatusNotImplemented {
 		return b.putCompared(ctx, name, data, o)
 	}
 	if err != nil {
 		return "", b.failed(name, err)
 	}
-	return done.ETag, nil
+	return tag, nil
 }
 
 // putCompared is Put at a store that knows no conditions. Between the look and the write another
@@ -126,7 +143,7 @@ func (b *bucket) putCompared(ctx context.Context, name string, data []byte, o Pu
 
 // Delete implements [Target].
 func (b *bucket) Delete(ctx context.Context, name string) error {
-	if err := b.client.RemoveObject(ctx, b.name, path.Join(b.prefix, name), minio.RemoveObjectOptions{}); err != nil {
+	if err := b.remove(ctx, path.Join(b.prefix, name)); err != nil {
 		return b.failed(name, err)
 	}
 	return nil

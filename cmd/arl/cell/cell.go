@@ -313,7 +313,7 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 	own.Fit = func(others []*cluster.Shown) error { return s.fit(n, others) }
 	s.node, err = cluster.Open(own)
 	if err != nil {
-		return exit.With(exit.Config, err)
+		return opening(err)
 	}
 	s.nowRuns.Store(s.node)
 	config.Cluster = &ledger.Cluster{

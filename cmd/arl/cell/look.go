@@ -57,7 +57,7 @@ func (a *asking) inEtcd(ctx context.Context, s *site.Site, use func(context.Cont
 	failed := make(chan error, 1)
 	n, err := cluster.Open(configOf(s, nil, func(err error) { failed <- err; select {} }, slog.New(slog.DiscardHandler)))
 	if err != nil {
-		return exit.With(exit.Config, err)
+		return opening(err)
 	}
 	used := make(chan error, 1)
 	go func() { used <- use(ctx, n) }()
@@ -67,6 +67,14 @@ func (a *asking) inEtcd(ctx context.Context, s *site.Site, use func(context.Cont
 	case err := <-used:
 		return errors.Join(err, n.Close())
 	}
+}
+
+// opening returns the error of a node's etcd that does not open.
+func opening(err error) error {
+	if errors.Is(err, cluster.ErrRuns) {
+		return exit.Remedied("wait until that process has ended, or end it", exit.With(exit.Unavailable, err))
+	}
+	return exit.With(exit.Config, err)
 }
 
 // behind refuses a log that lacks batches that the node's etcd has.

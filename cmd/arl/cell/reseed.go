@@ -80,6 +80,11 @@ func (r *reseeding) run(ctx context.Context) (err error) {
 	if err := errors.Join(r.judged(ctx), r.node.Log.Close()); err != nil {
 		return err
 	}
+	unlock, err := cluster.Lock(r.site.EtcdDir()) // a node that starts has no log open yet
+	if err != nil {
+		return opening(err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
 	text, err := json.Marshal(&reseeded{At: node.WallClock().UTC(), Before: r.site.Incarnation, Head: own.Head, Note: own.Note, Without: r.without, Reason: r.reason}, jsontext.WithIndent("  "))
 	if err == nil {
 		err = durable.Write(r.site.ReseededFile(), append(text, '\n'), 0o600)

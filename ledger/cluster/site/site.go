@@ -6,6 +6,7 @@
 //	DIR/cluster/ca.crt, .key   the CA of the cluster, which every node has: each may admit a node
 //	DIR/cluster/node.crt, .key the certificate of this node
 //	DIR/cluster/etcd           the files of etcd
+//	DIR/cluster/etcd.lock      locked by the process that has them
 //	DIR/cluster/members.json   the nodes that this one knew last
 //	DIR/cluster/evidence.json  what two nodes have shown that had two roots of one size
 //	DIR/cluster/reseeded.json  why and how the cluster was begun again
