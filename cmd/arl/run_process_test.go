@@ -78,7 +78,7 @@ func (m *machine) lease(ms int64) string {
 	m.t.Helper()
 	began := time.Now()
 	m.arl("task", "list")
-	return strconv.FormatInt(max(ms, 10*time.Since(began).Milliseconds()), 10)
+	return strconv.FormatInt(max(ms, 30*time.Since(began).Milliseconds()), 10)
 }
 
 // supervised is arl run of a recipe, for a worker.

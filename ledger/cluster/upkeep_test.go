@@ -102,9 +102,9 @@ func TestDefragmentBeforeAStart(t *testing.T) {
 		t.Errorf("defragment a node that runs: %v", err)
 	}
 	must(t, n.Close())
-	unlock, err = cluster.Lock(config.Dir)
+	again, err := cluster.Lock(config.Dir)
 	must(t, err)
-	must(t, unlock())
+	must(t, again())
 }
 
 // hears calls heard when a text is logged.
