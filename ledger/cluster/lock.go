@@ -29,10 +29,22 @@ func Lock(dir string) (unlock func() error, err error) {
 	if err == nil && !held {
 		err = fmt.Errorf("%w: another process has locked %s", ErrRuns, path)
 	}
+	if err == nil {
+		err = tidy(dir)
+	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f.Close, nil
+}
+
+// tidy removes what a killed [Defragment] has left, which is as large as the database at most.
+func tidy(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, "member", "snap", "db.tmp.*"))
+	for _, name := range left {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
 }
 
 const (

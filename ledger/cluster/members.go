@@ -204,6 +204,12 @@ func (n *Node) Add(ctx context.Context, name string, c Contact) (string, map[str
 			if err := n.Remove(ctx, m.Name); err != nil {
 				return "", nil, err
 			}
+			// etcd names a member by its address and the second, and takes no member twice.
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+				return "", nil, ctx.Err()
+			}
 		}
 	}
 	for i := 1; name == ""; i++ {

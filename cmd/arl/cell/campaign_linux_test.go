@@ -464,6 +464,7 @@ func TestClusterChaos(t *testing.T) {
 	c.closes()
 	others.Wait()
 	c.verify()
+	c.agent.decidedOnce(c)
 	hits := 0
 	for _, n := range done {
 		hits += n

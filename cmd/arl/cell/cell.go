@@ -34,12 +34,6 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// The addresses of a node, unless flags say others.
-const (
-	peerDefault = "127.0.0.1:8088"
-	etcdDefault = "127.0.0.1:8089"
-)
-
 // quotaLeast is what etcd needs for some whole batches, in bytes.
 const quotaLeast = 8 << 20
 
@@ -144,52 +138,24 @@ func (s *Serving) Begin(ctx context.Context, data string, logger *slog.Logger) (
 	switch {
 	case err == nil && s.site.Left:
 		return exit.With(exit.Conflict, fmt.Errorf("%s leaves its cluster: end that with arl cluster leave --data %s", data, data))
+	case err == nil && s.site.Reseeds:
+		return unended(s.site, data)
+	case err == nil && s.join == "" && !s.site.Begun() && !s.site.Joined:
+		return s.readdress(ctx)
 	case err == nil && s.join == "":
 		return s.listen(ctx)
 	case err == nil && s.site.Begun():
 		return exit.With(exit.Conflict, fmt.Errorf("--join: %s is node %s of a cluster already: leave --join out", data, s.site.Name))
 	case err != nil && !errors.Is(err, site.ErrNone):
 		return exit.With(exit.Config, err)
+	case s.join == "" && site.Joins(data):
+		return exit.Remedied(fmt.Sprintf("pass --join with a new token, or remove %s to found a cluster", site.Path(data)),
+			exit.With(exit.Conflict, fmt.Errorf("%s was to join a cluster, and was not admitted", data)))
 	case s.join == "":
 		s.site = nil
 		return nil // enter founds the cluster
 	}
 	return s.joinBy(ctx, data)
-}
-
-// listen opens the port for the other nodes.
-func (s *Serving) listen(ctx context.Context) (err error) {
-	var config net.ListenConfig
-	s.peers, err = config.Listen(ctx, "tcp", s.site.PeerListen)
-	return exit.With(exit.Config, err)
-}
-
-// addresses finds the addresses of a new node. A port 0 becomes a free one, which stays.
-func (s *Serving) addresses(ctx context.Context) (a site.Addresses, err error) {
-	var config net.ListenConfig
-	if s.peers, err = config.Listen(ctx, "tcp", cmp.Or(s.peerListen, peerDefault)); err != nil {
-		return a, exit.With(exit.Config, err)
-	}
-	a.PeerListen = s.peers.Addr().String()
-	free, err := config.Listen(ctx, "tcp", cmp.Or(s.etcdAddr, etcdDefault))
-	if err != nil {
-		return a, exit.With(exit.Config, err)
-	}
-	a.EtcdListen = free.Addr().String()
-	if err := free.Close(); err != nil { // etcd opens it itself
-		return a, err
-	}
-	a.Peer = cmp.Or(s.advertise, a.PeerListen)
-	host, _, err := net.SplitHostPort(a.Peer)
-	if err != nil {
-		return a, exit.Usagef("--peer-advertise %s: want HOST:PORT", a.Peer)
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		return a, exit.Usagef("other nodes do not find this one at %s: pass --peer-advertise HOST:PORT", a.Peer)
-	}
-	_, port, err := net.SplitHostPort(a.EtcdListen)
-	a.Etcd = net.JoinHostPort(host, port)
-	return a, err
 }
 
 // joinBy joins the cluster of the token: it gets the certificates, the keys and a copy of the log.
@@ -239,7 +205,7 @@ func (s *Serving) joinBy(ctx context.Context, data string) error {
 }
 
 func joinError(err error) error {
-	if r, ok := errors.AsType[*peer.Refused](err); ok && r.Status != http.StatusServiceUnavailable {
+	if r, ok := errors.AsType[*peer.Refused](err); ok && r.Status != http.StatusServiceUnavailable || errors.Is(err, site.ErrOther) {
 		return exit.With(exit.Denied, fmt.Errorf("--join: %w", err))
 	}
 	return exit.With(exit.Unavailable, fmt.Errorf("--join: %w", err))
@@ -289,7 +255,8 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 	if s.site.Joined && !s.site.Copied {
 		return exit.With(exit.Config, fmt.Errorf("%s has no copy of the log yet: start the node with --join and a new token", n.Dir))
 	}
-	if !s.site.Begun() {
+	config.AcceptAnchor = config.AcceptAnchor || s.site.Joined && !s.site.Anchored // the log has come without one
+	if !s.site.Begun() && !s.site.Joined {
 		if err := s.begin(n, config); err != nil {
 			return err
 		}
@@ -336,6 +303,9 @@ func configOf(s *site.Site, ask func(context.Context, cluster.Contact, uint64) (
 
 // found makes the ledger the first node of a cluster.
 func (s *Serving) found(n *node.Node) error {
+	if err := ledger.NotInUse(n.Database()); errors.Is(err, ledger.ErrInUse) {
+		return err // before anything is kept
+	}
 	at, err := s.addresses(context.Background())
 	if err != nil {
 		return err
@@ -346,13 +316,10 @@ func (s *Serving) found(n *node.Node) error {
 	return s.site.Save()
 }
 
-// begin prepares the database of a node whose etcd has never run. Nothing was agreed on before
-// that, so an interrupted start prepares again, behind what a single ledger registered meanwhile.
+// begin prepares the database of the first node, whose etcd has never run. Nothing was agreed on
+// before that, so an interrupted start prepares again, behind what a single ledger registered
+// meanwhile.
 func (s *Serving) begin(n *node.Node, config *ledger.Config) error {
-	if s.site.Joined {
-		config.AcceptAnchor = true // the log has come without one
-		return nil
-	}
 	single := *config
 	single.Cluster = &ledger.Cluster{Member: agreement.Member{Incarnation: s.site.Incarnation}}
 	last, err := ledger.Convert(n.Database(), &single)
@@ -370,6 +337,12 @@ func (s *Serving) begin(n *node.Node, config *ledger.Config) error {
 func (s *Serving) Ready(ctx context.Context, n *node.Node, url string, config *server.Config) (err error) {
 	if !s.on {
 		return nil
+	}
+	if s.site.Joined && !s.site.Anchored {
+		s.site.Anchored = true
+		if err := s.site.Save(); err != nil {
+			return err
+		}
 	}
 	s.node.Show(url)
 	s.show = func(size uint64) (*cluster.Shown, error) { return shown(s.site, n, size) }

@@ -22,10 +22,26 @@ const aloneTime = 20 * time.Second
 // load reads the site of a data directory.
 func (a *asking) load() (*site.Site, error) {
 	s, err := site.Load(a.data)
-	if errors.Is(err, site.ErrNone) {
-		return nil, exit.With(exit.NotFound, err)
+	if err != nil {
+		return nil, loading(err)
 	}
-	return s, exit.With(exit.Config, err)
+	return s, unended(s, a.data)
+}
+
+// loading returns the error of a site that was not read.
+func loading(err error) error {
+	if errors.Is(err, site.ErrNone) {
+		return exit.With(exit.NotFound, err)
+	}
+	return exit.With(exit.Config, err)
+}
+
+// unended refuses a node that began its cluster again and was interrupted.
+func unended(s *site.Site, data string) error {
+	if !s.Reseeds {
+		return nil
+	}
+	return exit.With(exit.Conflict, fmt.Errorf("%s begins its cluster again: end that with arl cluster reseed --data %s", data, data))
 }
 
 // look opens the log of a node that does not run, to read it. The caller closes it.

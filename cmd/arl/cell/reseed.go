@@ -70,31 +70,29 @@ func (r *reseeding) run(ctx context.Context) (err error) {
 	if (len(r.without) > 0) != (r.reason != "") {
 		return exit.Usagef("--without NODE and --reason TEXT go together")
 	}
-	if r.site, err = r.load(); err != nil {
-		return err
+	if r.site, err = site.Load(r.data); err != nil {
+		return loading(err)
 	}
-	if r.node, err = r.look(ctx, r.site); err != nil {
-		return err
+	if !r.site.Reseeds && !r.site.Begun() && !r.site.Joined {
+		return exit.Remedied("start it: arl serve --cluster --data "+r.data, exit.With(exit.Conflict, fmt.Errorf("%s has begun its cluster again, or has never been a node of one", r.data)))
 	}
-	own := r.node.Log.Head()
-	if err := errors.Join(r.judged(ctx), r.node.Log.Close()); err != nil {
-		return err
+	if !r.site.Reseeds {
+		if err := r.decide(ctx); err != nil {
+			return err
+		}
 	}
 	unlock, err := cluster.Lock(r.site.EtcdDir()) // a node that starts has no log open yet
 	if err != nil {
 		return opening(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	text, err := json.Marshal(&reseeded{At: node.WallClock().UTC(), Before: r.site.Incarnation, Head: own.Head, Note: own.Note, Without: r.without, Reason: r.reason}, jsontext.WithIndent("  "))
-	if err == nil {
-		err = durable.Write(r.site.ReseededFile(), append(text, '\n'), 0o600)
+	if err := r.single(); err != nil { // the next start makes it the first node of the new incarnation
+		return err
 	}
-	if err == nil {
-		err = r.site.Reseed()
+	if err := r.site.Reseeded(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = r.single() // the next start makes it the first node of the new incarnation
-	}
+	own, err := r.noted()
 	if err != nil {
 		return err
 	}
@@ -102,6 +100,37 @@ func (r *reseeding) run(ctx context.Context) (err error) {
 		return r.t.PrintJSON(map[string]any{"data": r.data, "size": own.Size, "root": own.Root})
 	}
 	return r.t.PrintText(fmt.Sprintf("the cluster begins again with %s: arl serve --cluster --data %s; let the other nodes join anew, with empty directories\n", words.Counted(own.Size, "entry"), r.data))
+}
+
+// decide begins the new incarnation, if nobody is ahead of this node. From then on an interrupted
+// run is ended by the next one.
+func (r *reseeding) decide(ctx context.Context) (err error) {
+	if r.node, err = r.look(ctx, r.site); err != nil {
+		return err
+	}
+	own := r.node.Log.Head()
+	if err := errors.Join(r.judged(ctx), r.node.Log.Close()); err != nil {
+		return err
+	}
+	text, err := json.Marshal(&reseeded{At: node.WallClock().UTC(), Before: r.site.Incarnation, Head: own.Head, Note: own.Note, Without: r.without, Reason: r.reason}, jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	if err := durable.Write(r.site.ReseededFile(), append(text, '\n'), 0o600); err != nil {
+		return err
+	}
+	return r.site.Reseed()
+}
+
+// noted returns the head with which the cluster begins again.
+func (r *reseeding) noted() (head merkle.Head, err error) {
+	text, err := os.ReadFile(r.site.ReseededFile())
+	if err != nil {
+		return head, err
+	}
+	var noted reseeded
+	err = json.Unmarshal(text, &noted)
+	return noted.Head, err
 }
 
 // judged returns nil if nobody is known to have more than this node, or another root.

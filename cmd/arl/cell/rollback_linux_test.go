@@ -98,6 +98,31 @@ func (r *rolledBack) ends(c *campaign) {
 	}
 }
 
+// decidedOnce wants the coordinator, which is that of the leader, to have written each decision and
+// each record once, through every change of the leader.
+func (r *rolledBack) decidedOnce(c *campaign) {
+	c.t.Helper()
+	written := map[string]int{}
+	for line := range strings.Lines(c.m.arl("entry", "list", "--kind", "decision,record", "--limit", "0", "--output", "json", "--url", c.urls(0))) {
+		var listed struct {
+			Payload struct {
+				Incident, Epoch uint64
+				Act             string // empty: a record
+			}
+		}
+		must(c.t, json.Unmarshal([]byte(line), &listed))
+		written[fmt.Sprintf("%+v", listed.Payload)]++
+	}
+	for what, times := range written {
+		if times != 1 {
+			c.t.Errorf("the coordinator wrote %s %d times", what, times)
+		}
+	}
+	if len(written) < 2*len(r.reported) {
+		c.t.Errorf("%d decisions and records of %d incidents: %v", len(written), len(r.reported), written)
+	}
+}
+
 // clockVariable names a file that says by how much the clock of a node is ahead.
 const clockVariable = "TEST_CLOCK"
 

@@ -149,7 +149,11 @@ func (s *Site) TLS() (server, client *tls.Config, err error) {
 	return server, &tls.Config{Certificates: []tls.Certificate{own}, RootCAs: pool, MinVersion: tls.VersionTLS13}, nil
 }
 
-// Pinned returns how a node that joins talks to a node of the cluster whose CA has the digest.
+// ErrOther reports a node of another cluster than the one that a token names.
+var ErrOther = errors.New("site: the node is not of the cluster that the token names")
+
+// Pinned returns how a node that joins talks to a node of the cluster whose CA has the digest. A
+// connection to another node fails with [ErrOther].
 func Pinned(digest [sha256.Size]byte, host string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, ServerName: host,
@@ -164,7 +168,7 @@ func Pinned(digest [sha256.Size]byte, host string) *tls.Config {
 				_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, DNSName: host})
 				return err
 			}
-			return errors.New("site: the node is not of the cluster that the token names")
+			return ErrOther
 		},
 	}
 }

@@ -48,7 +48,10 @@ type Site struct {
 	Members map[string]string `json:"members"` // the nodes and their addresses when this one began
 	Joined  bool              `json:"joined"`  // whether the cluster was there before the node
 	Copied  bool              `json:"copied"`  // whether the database came from another node
-	Left    bool              `json:"left"`    // whether the node is to become a single ledger
+
+	Anchored bool `json:"anchored"` // whether the node that joined has had an anchor of its own
+	Left     bool `json:"left"`     // whether the node is to become a single ledger
+	Reseeds  bool `json:"reseeds"`  // whether the node is to begin its cluster again, in this incarnation
 }
 
 // Addresses are those of a node. They stay while the node is one of the cluster.
@@ -76,6 +79,14 @@ func Load(data string) (*Site, error) {
 		return nil, fmt.Errorf("site: read %s: %w", s.file("cluster.json"), err)
 	}
 	return s, nil
+}
+
+// Joins reports whether a node was to join from a data directory, and has not been admitted.
+func Joins(data string) bool {
+	s := &Site{Dir: Path(data)}
+	_, asked := os.Stat(s.KeyFile())
+	_, admitted := os.Stat(s.file(caKey)) // who founds a cluster makes it first
+	return asked == nil && errors.Is(admitted, fs.ErrNotExist)
 }
 
 // Save writes the site. The certificates stand beside it already.
@@ -155,18 +166,25 @@ func (s *Site) file(name string) string { return filepath.Join(s.Dir, name) }
 // EtcdDir returns the directory of etcd.
 func (s *Site) EtcdDir() string { return s.file("etcd") }
 
-// Reseed makes the site that of the first node of a new incarnation of its cluster, whose etcd is
-// gone. The certificates stay.
+// Reseed makes the site that of the first node of a new incarnation of its cluster. The
+// certificates stay. Until [Site.Reseeded], the node is none of any cluster.
 func (s *Site) Reseed() error {
 	_, _ = rand.Read(s.Incarnation[:]) // never fails
-	s.After, s.Members, s.Joined, s.Copied = 0, map[string]string{s.Name: s.Etcd}, false, false
-	if err := s.Save(); err != nil {
-		return err
-	}
+	s.After, s.Members, s.Joined, s.Copied, s.Reseeds = 0, map[string]string{s.Name: s.Etcd}, false, false, true
+	return s.Save()
+}
+
+// Reseeded ends what [Site.Reseed] began, once the database is that of a single ledger. Every step
+// can be repeated.
+func (s *Site) Reseeded() error {
 	if err := os.RemoveAll(s.EtcdDir()); err != nil {
 		return err
 	}
-	return os.RemoveAll(s.begun())
+	if err := os.RemoveAll(s.begun()); err != nil {
+		return err
+	}
+	s.Reseeds = false
+	return s.Save()
 }
 
 // MembersFile returns the file of the nodes that this one knew last.
