@@ -73,9 +73,6 @@ func (r *reseeding) run(ctx context.Context) (err error) {
 	if r.site, err = site.Load(r.data); err != nil {
 		return loading(err)
 	}
-	if !r.site.Reseeds && !r.site.Begun() && !r.site.Joined {
-		return exit.Remedied("start it: arl serve --cluster --data "+r.data, exit.With(exit.Conflict, fmt.Errorf("%s has begun its cluster again, or has never been a node of one", r.data)))
-	}
 	if !r.site.Reseeds {
 		if err := r.decide(ctx); err != nil {
 			return err
@@ -86,6 +83,11 @@ func (r *reseeding) run(ctx context.Context) (err error) {
 		return opening(err)
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
+	if !r.site.Reseeds {
+		if err := r.site.Reseed(); err != nil { // from here on, an interrupted run is ended by the next one
+			return err
+		}
+	}
 	if err := r.single(); err != nil { // the next start makes it the first node of the new incarnation
 		return err
 	}
@@ -102,10 +104,14 @@ func (r *reseeding) run(ctx context.Context) (err error) {
 	return r.t.PrintText(fmt.Sprintf("the cluster begins again with %s: arl serve --cluster --data %s; let the other nodes join anew, with empty directories\n", words.Counted(own.Size, "entry"), r.data))
 }
 
-// decide begins the new incarnation, if nobody is ahead of this node. From then on an interrupted
-// run is ended by the next one.
+// decide notes with what the cluster begins again, if nobody is ahead of this node.
 func (r *reseeding) decide(ctx context.Context) (err error) {
-	if r.node, err = r.look(ctx, r.site); err != nil {
+	r.node, err = r.look(ctx, r.site)
+	if err != nil && !r.site.Begun() && !r.site.Joined {
+		return exit.Remedied("start it: arl serve --cluster --data "+r.data,
+			exit.With(exit.Conflict, fmt.Errorf("%s has begun its cluster again, or has not begun: %w", r.data, err)))
+	}
+	if err != nil {
 		return err
 	}
 	own := r.node.Log.Head()
@@ -116,10 +122,7 @@ func (r *reseeding) decide(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := durable.Write(r.site.ReseededFile(), append(text, '\n'), 0o600); err != nil {
-		return err
-	}
-	return r.site.Reseed()
+	return durable.Write(r.site.ReseededFile(), append(text, '\n'), 0o600)
 }
 
 // noted returns the head with which the cluster begins again.
