@@ -86,13 +86,13 @@ agents: ## the agents of api/js and api/python against real ledgers, killed here
 
 # In these packages one goroutine works, in every test (TestUnracedPackages): the race detector can
 # find nothing, so that make race leaves them to make test.
-UNRACED := api/certificate coord/codec coord/compact coord/recovery coord/recovery/adversary \
-	coord/recovery/ask coord/recovery/drift coord/recovery/enact coord/recovery/figure \
-	coord/recovery/importer/foreign coord/recovery/importer/pieces coord/recovery/importer/spanrow \
-	coord/recovery/importer/tried coord/recovery/judge coord/recovery/question \
-	coord/recovery/rehearse coord/rollout coord/scope ledger/backup ledger/bloom ledger/cluster/scale \
-	ledger/disk ledger/engine ledger/redact ledger/tags ledger/wallclock merkle verify/cose \
-	verify/tally
+UNRACED := api/certificate api/report cmd/arl/glossary coord/bundle coord/codec coord/compact \
+	coord/policyfile coord/recovery coord/recovery/adversary coord/recovery/ask coord/recovery/drift \
+	coord/recovery/enact coord/recovery/figure coord/recovery/importer/foreign \
+	coord/recovery/importer/pieces coord/recovery/importer/spanrow coord/recovery/importer/tried \
+	coord/recovery/judge coord/recovery/question coord/recovery/rehearse coord/rollout coord/scope \
+	docs/draft ledger/backup ledger/bloom ledger/cluster/scale ledger/dedup ledger/disk ledger/engine \
+	ledger/redact ledger/tags ledger/wallclock merkle verify/cose verify/tally
 
 # Arithmetic of others on numbers that one goroutine has. Watched, it takes up to a third of the time
 # of tests that sign. Of the buffers that it reads, the race detector sees what everyone else does.

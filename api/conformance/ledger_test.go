@@ -13,6 +13,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/conformance"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 
 	"github.com/go-json-experiment/json"
 )
@@ -56,6 +57,7 @@ func TestLedger(t *testing.T) {
 // TestLedgerFaults: each mistake at the edge of a ledger fails a case, which says what came
 // instead.
 func TestLedgerFaults(t *testing.T) {
+	budget.Unraced(t, "one question after the other, as TestLedger asks them")
 	// altered answers as the ledger does, after a change of the answer.
 	altered := func(change func(r *httptest.ResponseRecorder)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
