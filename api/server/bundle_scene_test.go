@@ -9,6 +9,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify/bundle"
 )
 
@@ -153,7 +154,10 @@ func (c *panel) approves(id uint64, act entry.Act) {
 // TestBundleStages takes an incident that people approve through all that can
 // happen: several workflows, an agent whose line is all of them, a drain,
 // compensations that wait for others', keys that are rotated and revoked.
-func TestBundleStages(t *testing.T) { withAndWithout(t, testBundleStages) }
+func TestBundleStages(t *testing.T) {
+	budget.Unraced(t, "one request after the other; TestRandomBundles has the same routes")
+	withAndWithout(t, testBundleStages)
+}
 
 func testBundleStages(t *testing.T, c *panel) {
 	t.Helper()

@@ -112,6 +112,7 @@ func TestListOfRareEntries(t *testing.T) {
 // Every filter, alone and together, in both directions and for every size of a
 // page, finds what a walk over the log finds.
 func TestListFilters(t *testing.T) {
+	budget.Unraced(t, "one request after the other; TestListByTime has the same route")
 	n := start(t, nil)
 	find := n.mixed()
 	all := map[string]func(e *entry.Entry, index uint64) bool{
