@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/sstable"
 
 	"recoveryledger/ledger/anchor"
 	"recoveryledger/ledger/engine"
@@ -197,7 +196,7 @@ func (k *checker) checkFiles(ctx context.Context) error {
 	for _, tables := range levels {
 		for _, table := range tables {
 			path := k.cfg.FS.PathJoin(k.dir, table.BackingSSTNum.String()+".sst")
-			if err := k.checkTable(ctx, path); err != nil {
+			if err := engine.CheckTable(ctx, k.cfg.FS, path, k.options); err != nil {
 				return damaged(nil, path, "%s", engine.FirstLine(err))
 			}
 			k.report.Files++
@@ -205,22 +204,6 @@ func (k *checker) checkFiles(ctx context.Context) error {
 		}
 	}
 	return ctx.Err()
-}
-
-func (k *checker) checkTable(ctx context.Context, path string) error {
-	file, err := k.cfg.FS.Open(path)
-	if err != nil {
-		return err
-	}
-	readable, err := sstable.NewSimpleReadable(file)
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	reader, err := sstable.NewReader(ctx, readable, k.options.MakeReaderOptions())
-	if err != nil {
-		return err // the reader has closed the file
-	}
-	return errors.Join(reader.ValidateBlockChecksums(), reader.Close())
 }
 
 // checkEntries reads every entry and builds the tree over the entries. It compares the tiles and

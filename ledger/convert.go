@@ -1,12 +1,14 @@
 package ledger
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"recoveryledger/ledger/disk"
+	"recoveryledger/ledger/engine"
 )
 
 // Convert makes the database of a stopped log in dir that of a node of c.Cluster, of which only the
@@ -44,9 +46,15 @@ func Convert(dir string, c *Config) (last *Batch, err error) {
 }
 
 // Copy writes a copy of the database to dir, which must not exist, while the log is used. The copy
-// has every entry that is registered now.
+// has every entry that is registered now. Every block of it is read: the error is [ErrCorrupt] if
+// one is damaged, so that no damage spreads.
 func (l *Log) Copy(dir string) error {
 	if err := l.db.Checkpoint(dir, pebble.WithFlushedWAL()); err != nil {
+		return fmt.Errorf("ledger: copy the database: %w", err)
+	}
+	options := storeOptions(l.cfg)
+	options.EnsureDefaults()
+	if err := engine.CheckTables(context.Background(), l.cfg.FS, dir, options); err != nil {
 		return fmt.Errorf("ledger: copy the database: %w", err)
 	}
 	return nil

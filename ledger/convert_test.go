@@ -2,6 +2,8 @@ package ledger_test
 
 import (
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -70,4 +72,28 @@ func TestCopy(t *testing.T) {
 		t.Errorf("the copy has %d entries", c.Size())
 	}
 	c.stop()
+}
+
+// TestCopyOfDamage: what is damaged is not copied, though nobody has read it yet.
+func TestCopyOfDamage(t *testing.T) {
+	disk := vfs.NewMem()
+	r := start(t, "db", config(t, disk))
+	r.add(300)
+	r.stop()
+	r = start(t, "db", config(t, disk)) // what the first one held in memory is in a table now
+	names, err := disk.List("db")
+	must(t, err)
+	tables := slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".sst") })
+	if len(tables) == 0 {
+		t.Fatalf("no table in %q", names)
+	}
+	path := disk.PathJoin("db", tables[0])
+	bit := flip(t, disk, path, newRNG(1))
+	if err := r.Copy("copy"); !errors.Is(err, ledger.ErrCorrupt) || !strings.Contains(err.Error(), tables[0]) {
+		t.Errorf("a damaged table is copied: %v", err)
+	}
+	content, err := disk.UnsafeGetFileDataBuffer(path)
+	must(t, err)
+	content[bit/8] ^= 1 << (bit % 8) // the log is checked at the end
+	must(t, r.Copy("again"))
 }

@@ -235,6 +235,9 @@ func (c *campaign) fills(n *node) {
 // patterns are the files of a node that take damage.
 var patterns = []string{"db/*.sst", "db/*.log", "cluster/etcd/member/wal/*.wal", "cluster/etcd/member/snap/db"}
 
+// goesOn is what is said of a node that takes no notice of a fault.
+const goesOn = "it goes on"
+
 // damages changes some bytes of a file of a node that was killed. The node goes on with what it
 // needs, or ends, and says why: then it joins anew.
 func (c *campaign) damages(n *node) string {
@@ -260,7 +263,12 @@ func (c *campaign) damages(n *node) string {
 		_, err := file.WriteAt(bytes[:count], place)
 		must(c.t, err)
 	}
-	return pattern + ": " + c.revive(n)
+	said := c.revive(n)
+	if said == goesOn && strings.HasPrefix(pattern, "db/") {
+		c.rejoin(n) // who copies its log later is refused
+		said += ", and is replaced"
+	}
+	return pattern + ": " + said
 }
 
 // older keeps a copy of a node's log and anchor, and puts them back later, as from a backup.
@@ -289,7 +297,7 @@ func (c *campaign) revive(n *node) string {
 	err := c.start(n)
 	for began := time.Now(); err == nil && time.Since(began) < time.Minute; time.Sleep(askEvery) {
 		if status, _ := n.get(api.PathReady); status == 200 {
-			return "it goes on"
+			return goesOn
 		}
 		if n.ended() {
 			err = fmt.Errorf("it has ended: %s", n.said)

@@ -214,6 +214,7 @@ func (s *Server) copy(w http.ResponseWriter, _ *http.Request) {
 	defer func() { _ = os.RemoveAll(dir) }()
 	db := filepath.Join(dir, "db")
 	if err := s.cfg.Copy(db); err != nil {
+		s.cfg.Logger.Error("a node that joins gets no copy of the log", "error", err.Error())
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
