@@ -205,7 +205,7 @@ func (s *Serving) joinBy(ctx context.Context, data string) error {
 }
 
 func joinError(err error) error {
-	if r, ok := errors.AsType[*peer.Refused](err); ok && r.Status != http.StatusServiceUnavailable || errors.Is(err, site.ErrOther) {
+	if r, ok := errors.AsType[*peer.Refused](err); ok && r.Status < http.StatusInternalServerError || errors.Is(err, site.ErrOther) {
 		return exit.With(exit.Denied, fmt.Errorf("--join: %w", err))
 	}
 	return exit.With(exit.Unavailable, fmt.Errorf("--join: %w", err))
