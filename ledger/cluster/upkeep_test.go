@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -102,9 +105,31 @@ func TestDefragmentBeforeAStart(t *testing.T) {
 		t.Errorf("defragment a node that runs: %v", err)
 	}
 	must(t, n.Close())
+	left := filepath.Join(config.Dir, "member", "snap", "db.tmp.1") // of a Defragment that was killed
+	must(t, os.WriteFile(left, nil, 0o600))
 	again, err := cluster.Lock(config.Dir)
 	must(t, err)
 	must(t, again())
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what a killed process left: %v", err)
+	}
+}
+
+// TestAddAgain adds a node that did not come, and at once again under the same address.
+func TestAddAgain(t *testing.T) {
+	s, ctx := newSite(t, "a", "b"), t.Context()
+	config := s.config("a")
+	config.Members = map[string]string{"a": config.Members["a"]}
+	n, err := cluster.Open(config)
+	must(t, err)
+	term(t, n.Terms(ctx))
+	to := cluster.Contact{Etcd: s.config("b").Members["b"], Peer: "127.0.0.1:1", Format: agreement.Newest()}
+	for range 2 {
+		if name, _, err := n.Add(ctx, "b", to); err != nil || name != "b" {
+			t.Fatalf("added %q: %v", name, err)
+		}
+	}
+	must(t, n.Close())
 }
 
 // hears calls heard when a text is logged.

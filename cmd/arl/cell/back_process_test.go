@@ -10,11 +10,18 @@ import (
 	"recoveryledger/testdata/budget"
 )
 
-// three makes a cluster of three nodes, in which agents may submit.
-func (m *machine) three() (a, b, c *node) {
+// first starts the first node, a, and lets an agent in.
+func (m *machine) first() (a *node) {
 	m.t.Helper()
 	a = m.found("a")
 	m.enrols(a.url)
+	return a
+}
+
+// three makes a cluster of three nodes, in which agents may submit.
+func (m *machine) three() (a, b, c *node) {
+	m.t.Helper()
+	a = m.first()
 	b, c = m.join("b", a), m.join("c", a)
 	a.voters(3)
 	return a, b, c
@@ -101,8 +108,7 @@ func TestReseedAndLeave(t *testing.T) {
 func TestKeysPush(t *testing.T) {
 	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
+	a := m.first()
 	b := m.join("b", a)
 	a.voters(2)
 	receipts := []string{a.submit("before")}

@@ -327,8 +327,7 @@ func (m *machine) knowOneLeader(nodes ...*node) {
 // at the nodes of another cluster that was restored from backups taken at two nodes.
 func TestOneThreeOne(t *testing.T) {
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
+	a := m.first()
 	receipts := []string{a.submit("alone")}
 	b := m.join("b", a)
 	c := m.join("c", b)
@@ -465,8 +464,7 @@ func TestStart(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	budget.Unraced(t, "TestClusterChaos cuts nodes off, too")
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
+	a := m.first()
 	b := m.join("b", a)
 	b.voters(2)
 	receipts := []string{b.submit("before")}

@@ -16,8 +16,7 @@ import (
 // theirs: it answers no client any more, shows the counter once, and ends. The other node goes on.
 func TestDivergedNode(t *testing.T) {
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
+	a := m.first()
 	b := m.join("b", a)
 	a.voters(2)
 	b.stop()

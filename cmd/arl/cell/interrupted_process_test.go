@@ -43,8 +43,7 @@ func (m *machine) killedAt(reached func() bool, args ...string) bool {
 func TestInterruptedReseed(t *testing.T) {
 	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
+	a := m.first()
 	receipts := []string{a.submit("before")}
 	gone := func(name string) func() bool {
 		return func() bool { _, err := os.Stat(m.Path(name)); return errors.Is(err, fs.ErrNotExist) }
@@ -87,8 +86,7 @@ func TestInterruptedReseed(t *testing.T) {
 func TestInterruptedJoin(t *testing.T) {
 	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
+	a := m.first()
 	receipts := []string{a.submit("before")}
 	started := func() bool { _, err := os.Stat(m.Path("b/cluster/etcd.started")); return err == nil }
 	if !m.killedAt(started, "serve", "--cluster", "--data", "b", "--listen", "127.0.0.1:0", "--peer-listen", m.own, "--etcd-listen", m.own, "--join", m.token("a")) {

@@ -84,8 +84,7 @@ func TestRollingUpgrade(t *testing.T) {
 func TestCompact(t *testing.T) {
 	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
+	a := m.first()
 	receipts := []string{a.submit("before")}
 	if said := m.arl("cluster", "compact", "--data", "a"); !strings.Contains(said, "QUOTA") || !strings.Contains(said, "n1") || !strings.Contains(said, "4294967296") {
 		t.Errorf("a node that runs: %s", said)

@@ -48,8 +48,7 @@ func (n *node) witnessed(size uint64) {
 // and every node shows the cosignatures. A node that was away meanwhile goes on.
 func TestWitnessedCluster(t *testing.T) {
 	m := newMachine(t)
-	a := m.found("a")
-	m.enrols(a.url)
+	a := m.first()
 	b := m.join("b", a)
 	a.voters(2)
 	must(t, os.WriteFile(m.Path("policy.yaml"), []byte(m.arl("policy", "show", "--url", a.url)+m.witness(a)), 0o600))
