@@ -218,8 +218,8 @@ func ExplainTLSError(err error, asked bool) error {
 	return fmt.Errorf("%w (%s)", err, remedy)
 }
 
-// ServerClock learns the server's clock from the dates of the answers. It is safe for concurrent
-// use.
+// ServerClock learns the server's clock from the dates of the answers. A date is the server's time
+// cut to a second (RFC 9110, section 5.6.7). It is safe for concurrent use.
 type ServerClock struct {
 	next http.RoundTripper
 	skew atomic.Pointer[time.Duration] // nil: no answer had a date
@@ -238,14 +238,26 @@ func (s *ServerClock) Skew() (skew time.Duration, seen bool) {
 
 // RoundTrip implements [http.RoundTripper].
 func (s *ServerClock) RoundTrip(request *http.Request) (*http.Response, error) {
+	sent := time.Now()
 	response, err := s.next.RoundTrip(request)
 	if err != nil {
 		return nil, ExplainTLSError(err, s.asked.Load())
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		s.skew.Store(new(time.Until(date)))
+		s.learn(time.Until(date), date.Add(time.Second).Sub(sent))
 	}
 	return response, nil
+}
+
+// learn takes from an answer between which two values the skew is. A skew between them stays, so
+// that the time of the server does not go back and forth by the second that a date leaves open.
+// Otherwise the smaller value is the skew: an act must not be dated after the server's time.
+func (s *ServerClock) learn(least, below time.Duration) {
+	if skew, _ := s.Skew(); skew < least || skew >= below {
+		s.skew.Store(&least)
+	} else {
+		s.skew.Store(&skew)
+	}
 }
 
 // Chain returns the verified chain of policies and keys as of now.
