@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // forge appends an entry that was never admitted, as whoever owns the ledger
@@ -16,7 +15,6 @@ func (w *world) forge(e *entry.Entry) {
 // TestAuditFindsTampering gives an audit logs of a ledger that lied. Each holds
 // one wrong entry, with good ones before and behind it.
 func TestAuditFindsTampering(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	for _, c := range []struct {
 		name    string
 		lie     func(w *world)

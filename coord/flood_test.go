@@ -13,7 +13,6 @@ import (
 // ARL_CHAOS, over executions of another, while the coordinator and an approver do their work:
 // incidents and fences stay few, the victim works on, and the history shows it.
 func TestFalseSignalsChaos(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	const subjects = 500
 	tries := budget.Budget{Short: 4_000, Usual: 10_000, Chaos: 100_000}.Now()
 	w := newWorld(t)

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // TestRandomIncidents drives random executions, signals, decisions of whoever,
@@ -17,7 +16,6 @@ import (
 // admitted, no two plans in force share a member, and every way to the state
 // gives the same bytes.
 func TestRandomIncidents(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	states, told := map[entry.IncidentState]int{}, map[string]int{}
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)

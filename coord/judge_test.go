@@ -9,7 +9,6 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // TestAnAgentAloneConfirmsNothing lets an agent report five steps without effect
@@ -43,7 +42,6 @@ func TestAnAgentAloneConfirmsNothing(t *testing.T) {
 // TestWhoCorroborates takes a signal of the executor of a step to its record, with
 // what others have said of the step before.
 func TestWhoCorroborates(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	signal := func(iss entry.Principal, standing entry.Standing, evidence bool) func(w *world) {
 		return func(w *world) {
 			s := w.signal(iss, standing, "a#x")

@@ -11,7 +11,6 @@ import (
 // TestMergesAreBounded opens more incidents upstream of a plan in force than one
 // amend takes up: the oldest are merged first, the next amend takes the others.
 func TestMergesAreBounded(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	const rivals = mergesMax + 1
 	w := newWorld(t)
 	p := w.nextPolicy()

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // TestUnknownReleasesTheNext closes a member whose agent is silent once its time
@@ -122,7 +121,6 @@ func TestOutcomeNamesADecisionThatHadTheMember(t *testing.T) {
 // when its agent has made it final without an effect: cancelled, or failed and
 // signaled as without one. Before that, and with an effect, it does not fit (INC-6).
 func TestWhatADrainEnds(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	methods := map[entry.Effect]entry.Method{entry.EffectReversible: entry.MethodRestore, entry.EffectCompensable: entry.MethodCompensate,
 		entry.EffectIrrevocable: entry.MethodResidual}
 	for effect, method := range methods {
@@ -212,7 +210,6 @@ func TestEndWithoutEffect(t *testing.T) {
 // its agent corrects anything (INC-6).
 // Draft: INC-6d.
 func TestCorrectionsAreForTheWorse(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	rank := map[entry.Result]int{entry.ResultUnknown: -1, entry.Withheld: -1, entry.ResultIrrevocable: 1, entry.Refused: 2, entry.ResultFailed: 3}
 	for before, from := range rank {
 		for after, to := range rank {

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // TestAccusationsDoNotStopARollback lets a third party accuse what leads to a
@@ -149,7 +148,6 @@ func TestRenewalsKeepTheDeadline(t *testing.T) {
 // the agents of the others have time to act, more each time, on a decision that
 // no later epoch has made too old.
 func TestExecutorCannotStallOthers(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	w.done("a", "pay", entry.EffectCompensable)
 	w.done("b", "ship", entry.EffectCompensable, "a#pay")

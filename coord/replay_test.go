@@ -49,7 +49,6 @@ func randomStream(t *testing.T, seed int) stream {
 // 2,000.
 // Draft: AUD-1.
 func TestReplayInAnotherProcessChaos(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	const folder = "COORD_TEST_REPLAY"
 	if dir := os.Getenv(folder); dir != "" {
 		replayAll(t, dir)

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // chain registers compensable executions that depend on each other: a#1 → b#2 →
@@ -142,7 +141,6 @@ func TestLateTruth(t *testing.T) {
 // TestOutcomesFit tries every result for every method.
 // Draft: INC-6c.
 func TestOutcomesFit(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	fits := map[entry.Method][]entry.Result{
 		entry.MethodNone:       {},
 		entry.MethodCancel:     {entry.NotExecuted, entry.ResultFailed, entry.Refused, entry.Withheld, entry.ResultUnknown},

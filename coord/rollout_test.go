@@ -11,7 +11,6 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // candidateRules are the built-in rules with one more model, so that they differ.
@@ -69,7 +68,6 @@ func (w *world) report(id, recommendation string) entry.Digest {
 // TestRolloutPromoted takes a rollout from shadow to the policy in force, restores the state before
 // each entry, and audits the log.
 func TestRolloutPromoted(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := rollsOut(t)
 	w.put(w.canary(500))
 	w.putArmed(2)
@@ -117,7 +115,6 @@ func (w *world) putArmed(n int) {
 // TestRolloutEvidence: a report alone does not promote a candidate that decided nothing, that
 // decided too little, or whose gate has fallen. A quorum does.
 func TestRolloutEvidence(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := rollsOut(t)
 	good := w.report("good", "promote")
 	lacks := func(text string) {
@@ -158,7 +155,6 @@ func TestRolloutEvidence(t *testing.T) {
 
 // TestRolloutWaived promotes without a report, by as many approvers as the policy asks for.
 func TestRolloutWaived(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
 	p := w.nextPolicy()
@@ -176,7 +172,6 @@ func TestRolloutWaived(t *testing.T) {
 
 // TestRolloutDeadline: the coordinator aborts at the deadline and not before it, in one entry.
 func TestRolloutDeadline(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
 	start := w.startRollout()
@@ -226,7 +221,6 @@ func auditRollouts(t *testing.T, w *world) {
 
 // TestRolloutRefused gives what no rollout may do.
 func TestRolloutRefused(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	terms := func(change func(r *entry.Rollout)) func(w *world) *entry.Entry {
 		return func(w *world) *entry.Entry {
 			withRules(w)
@@ -343,7 +337,6 @@ func (w *world) armed(id string, arm entry.Arm, status string) *entry.Attempt {
 // TestRolloutGateFalls: a canary that recovers less is aborted by the coordinator's first entry
 // after the evidence; the state is restored and audited meanwhile.
 func TestRolloutGateFalls(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
 	w.put(w.startRollout())
@@ -380,7 +373,6 @@ func TestRolloutGateFalls(t *testing.T) {
 
 // TestRolloutRules: the rules of a case are the candidate's in its canary, and else those in force.
 func TestRolloutRules(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	withRules(w)
 	w.put(w.startRollout())

@@ -13,13 +13,15 @@ import (
 	"recoveryledger/coord/audit"
 	assemble "recoveryledger/coord/bundle"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify/bundle"
 )
 
-// TestMain gives tests of the fold the rooms above it.
+// TestMain gives tests of the fold the rooms above it. The fold has one goroutine. Make race has
+// those of a snapshot, and the folds that share what is old.
 func TestMain(m *testing.M) {
 	coord.AuditLog, coord.MakeBundle = auditLog, makeBundle
-	os.Exit(m.Run())
+	os.Exit(budget.Raced(m, "TestRandomStreams", "TestFoldsShareWhatIsOld"))
 }
 
 func must(tb testing.TB, err error) {

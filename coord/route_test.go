@@ -11,7 +11,6 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // able enrols agents that can do tasks of a type.
@@ -227,7 +226,6 @@ func TestRouteClimbsLadder(t *testing.T) {
 // TestCheckpointsOfTasks resumes only from what is a checkpoint of the task, made
 // by who held it, and neither expired nor void.
 func TestCheckpointsOfTasks(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	for _, c := range []struct {
 		name   string
 		make   func(w *world, ref entry.Ref)
@@ -277,7 +275,6 @@ func TestCheckpointsOfTasks(t *testing.T) {
 // TestFailuresAreBounded keeps the newest failures of a task, at the limit and one
 // past it.
 func TestFailuresAreBounded(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	ref := w.create("task")
 	w.does("o", ref, entry.TaskReassign, "a")

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // refusal is a rule seen from outside: the entry that breaks it, and only it.
@@ -57,7 +56,6 @@ func (w *world) mail(progress entry.Progress) *entry.Execution {
 // log goes on as if nothing had been asked.
 // Draft: REG-0, REG-3a.
 func TestRefusals(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	for _, table := range [][]refusal{registration, executionRules, checkpointRules, signalRules, runRules, indexRules} {
 		for _, c := range table {
 			t.Run(c.rule, func(t *testing.T) {

@@ -16,7 +16,6 @@ import (
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/cases"
 	"recoveryledger/testdata/needs"
 )
@@ -279,7 +278,6 @@ func randomScopes(t *testing.T) (list []*scopeVector) {
 // TestScopeVectors compares the vectors of rollback sets with what this package computes; -update
 // writes them.
 func TestScopeVectors(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	files := map[string]*scopeVector{}
 	for _, scene := range scopeScenes {
 		w := newWorld(t)
@@ -305,7 +303,6 @@ func TestScopeVectors(t *testing.T) {
 // TestScopeCrossCheck has a program that was written from the text of the Internet-Draft alone
 // compute the sets; it disagrees with a damaged vector.
 func TestScopeCrossCheck(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	python := needs.Program(t, "python3", "python3", "the rollback sets are not computed again")
 	const program = "../testdata/crosscheck/scope.py"
 	out, err := exec.CommandContext(t.Context(), python, program).CombinedOutput()

@@ -7,7 +7,6 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // TestSilenceIsAcknowledged has nobody answer: the incident says so, and goes on
@@ -120,7 +119,6 @@ func (w *world) lapsed(id, proposal, acknowledged uint64) api.Incident {
 // incident says so as soon as the time is over, whichever entry drops the amend, and
 // after its end: until a person takes note, by an entry, which changes nothing else.
 func TestUnansweredAmendIsAcknowledged(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	drops := map[string]func(w *world, id uint64){
 		"nothing":  func(*world, uint64) {},
 		"renewal":  func(w *world, _ uint64) { w.next() },

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // TestSilentCoordinatorIsReplacedByAnApprover takes an incident from its signal to
@@ -228,7 +227,6 @@ func TestResidualIsRecorded(t *testing.T) {
 // TestEveryIncidentEnds lets nobody but the coordinator do anything, whatever
 // state an incident is in: each ends with its record, or with the deny that is it.
 func TestEveryIncidentEnds(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	for _, in := range tableStates {
 		w := newWorld(t)
 		w.pipeline()

@@ -68,7 +68,6 @@ func TestSnapshotDependsOnEntriesOnly(t *testing.T) {
 // changed, and bytes behind the end: a refusal, or a state whose snapshot is
 // exactly what was read. A refusal leaves the state as it was.
 func TestRestoreRefusesChaos(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w, tasks := populated(t), newWorld(t)
 	w.pipeline2()
 	withTasks(tasks)

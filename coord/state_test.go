@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // TestExecutionsAdvance takes executions of every effect along every path that
@@ -49,7 +48,6 @@ func TestExecutionsAdvance(t *testing.T) {
 // soft, up to the limit, and the same id under two agents.
 // Draft: EXE-5.
 func TestParentsOfAnyWorkflow(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	w := newWorld(t)
 	first := w.exec("a", "x")
 	first.Wid = "other"

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 var update = flag.Bool("update", false, "write the table of the Internet-Draft anew; read the difference")
@@ -42,7 +41,6 @@ func draftColumn(state entry.IncidentState) string {
 // and the state after it.
 // Draft: REG-9.
 func TestDraftStates(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	after := map[string]map[string]bool{} // by act and column
 	var acts []string
 	for _, step := range tableSteps {

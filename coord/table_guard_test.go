@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // guardSteps are entries whose guard looks at more than the state: who, when,
@@ -110,7 +109,6 @@ var guardOther = map[string]entry.Problem{
 // TestTableGuards tries entries in states that differ by time, answers and
 // overrides: what is not listed is refused.
 func TestTableGuards(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	for _, in := range guardStates {
 		w := newWorld(t)
 		w.pipeline()

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // step is an entry that names an incident, as good as it can be made there.
@@ -156,7 +155,6 @@ var tableWant = map[string][]string{
 // TestTable tries every entry in every state.
 // Draft: REG-9.
 func TestTable(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	for _, in := range tableStates {
 		for _, step := range tableSteps {
 			t.Run(in.name+"/"+step.name, func(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // task does something about a task, often something wrong.
@@ -163,7 +162,6 @@ func (w *world) checkTasks() {
 // of it refused. A refusal leaves no trace, the claims add up at any time, and
 // every way to the state gives the same bytes.
 func TestRandomTasks(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	states, incidents := map[entry.TaskState]int{}, map[entry.IncidentState]int{}
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t)

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // create registers a new task of the operator.
@@ -120,7 +119,6 @@ func taskWorld(t *testing.T, state entry.TaskState) (*world, entry.Ref) {
 // table of protocol.md, section 9, and by whom section 3 lets it be signed. The
 // columns are the states in the order of taskStates; x is admitted.
 func TestTaskTable(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	//          cr as pr rv bl fa in co ca
 	table := map[string]string{
 		"assign":    "x  .  .  .  .  x  x  .  .",
@@ -271,7 +269,6 @@ func TestTaskInterruptions(t *testing.T) {
 
 // TestTaskMembers refuses entries that say what does not follow.
 func TestTaskMembers(t *testing.T) {
-	budget.Unraced(t, "the fold has one goroutine; TestRandomStreams has those of a snapshot")
 	for _, c := range []struct {
 		name    string
 		make    func(w *world, ref entry.Ref) *entry.Task

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"recoveryledger/api"
+	"recoveryledger/testdata/program"
 	"recoveryledger/verify"
 	"recoveryledger/verify/bundle"
 )
@@ -26,7 +27,7 @@ import (
 // listen runs arl agent listen for the machine's agent.
 func (m *machine) listen(args ...string) (*exec.Cmd, *bytes.Buffer) {
 	m.t.Helper()
-	binary := program(m.t)
+	binary := program.Arl(m.t)
 	cmd := exec.Command(binary, append([]string{"agent", "listen", "--key", filepath.Join(m.home, "agent.key"), "--output", "json"}, args...)...)
 	cmd.Env = append(os.Environ(), "ARL_HOME="+m.home)
 	said := new(bytes.Buffer)

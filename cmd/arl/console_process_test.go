@@ -26,6 +26,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/program"
 	"recoveryledger/verify"
 )
 
@@ -41,7 +42,7 @@ type consoleProcess struct {
 func (m *machine) console(args ...string) *consoleProcess {
 	m.t.Helper()
 	c := &consoleProcess{m: m, lines: make(chan string, 64)}
-	c.process = exec.Command(program(m.t), append([]string{"console", "--listen", "127.0.0.1:0", "--output", "json"}, args...)...)
+	c.process = exec.Command(program.Arl(m.t), append([]string{"console", "--listen", "127.0.0.1:0", "--output", "json"}, args...)...)
 	c.process.Env = append(os.Environ(), "ARL_HOME="+m.home, "ARL_PASSPHRASE=sesame")
 	stdout, err := c.process.StdoutPipe()
 	m.must(err)

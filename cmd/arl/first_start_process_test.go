@@ -12,13 +12,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"recoveryledger/testdata/program"
 )
 
 // Several first starts on one directory at once: one makes the ledger, the
 // others say that it is in use, in words of ours.
 func TestFirstStartsAtOnce(t *testing.T) {
 	t.Parallel()
-	binary := program(t)
+	binary := program.Arl(t)
 	for range 3 {
 		dir := t.TempDir()
 		type start struct {

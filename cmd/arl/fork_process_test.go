@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"recoveryledger/testdata/program"
 	"recoveryledger/verify"
 )
 
@@ -30,7 +31,7 @@ func (m *machine) witness(w *witnessProcess) {
 	if w.URL == "" {
 		w.URL = "http://127.0.0.1:0"
 	}
-	w.process = exec.Command(program(m.t), "witness", "--state", w.state, "--name", "one.example", "--log", m.root().LedgerKeys[0],
+	w.process = exec.Command(program.Arl(m.t), "witness", "--state", w.state, "--name", "one.example", "--log", m.root().LedgerKeys[0],
 		"--listen", strings.TrimPrefix(w.URL, "http://"), "--monitor", w.told, "--output", "json")
 	w.process.Env = append(os.Environ(), "ARL_HOME="+m.home)
 	stdout, err := w.process.StdoutPipe()

@@ -153,7 +153,7 @@ func startCommandLine(t *testing.T) *commandLine {
 }
 
 func (l *commandLine) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("arl", args...)
+	cmd := exec.Command(itself, args...)
 	cmd.Env = []string{"ARL_HOME=" + l.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
 	return cmd
 }

@@ -21,6 +21,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"recoveryledger/testdata/program"
 )
 
 // served is a process of arl serve whose log is read while it runs.
@@ -33,7 +35,7 @@ type served struct {
 // serveLogged starts arl serve in a directory.
 func serveLogged(t *testing.T, dir string, flags ...string) *served {
 	t.Helper()
-	binary := program(t)
+	binary := program.Arl(t)
 	s := &served{t: t, process: exec.Command(binary, append([]string{"serve", "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0"}, flags...)...)}
 	s.process.Env = append(os.Environ(), "ARL_HOME="+filepath.Join(dir, "home"))
 	stderr, err := s.process.StderrPipe()
@@ -225,7 +227,7 @@ func TestHangupReadsCertificatesAgain(t *testing.T) {
 // says how to name it, and what needs none works.
 func TestWithoutAHome(t *testing.T) {
 	t.Parallel()
-	binary := program(t)
+	binary := program.Arl(t)
 	run := func(args ...string) (int, string) {
 		cmd := exec.Command(binary, args...)
 		for _, variable := range os.Environ() {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"recoveryledger/testdata/needs"
+	"recoveryledger/testdata/program"
 )
 
 // TestPages runs what README.md and the pages under docs show, as a reader does: every block
@@ -203,7 +204,7 @@ func (r *reader) begin(scene, page string) {
 		err = os.Mkdir(filepath.Join(r.dir, "bin"), 0o700)
 	}
 	if err == nil {
-		err = os.Symlink(program(r.t), filepath.Join(r.dir, "bin", "arl"))
+		err = os.Symlink(program.Arl(r.t), filepath.Join(r.dir, "bin", "arl"))
 	}
 	if err != nil {
 		r.t.Fatal(err)

@@ -21,20 +21,9 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/program"
 	"recoveryledger/verify"
 )
-
-// program finds arl as the process tests run it: the test binary, which [TestMain] has put on the
-// path under that name. So the race detector watches these processes, too, where it watches the
-// tests; a process that it finds a race in ends at once, with exit code 66.
-func program(tb testing.TB) string {
-	tb.Helper()
-	path, err := exec.LookPath("arl")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return path
-}
 
 // spoken is what a process has said so far, also while it runs.
 type spoken struct {
@@ -101,7 +90,7 @@ func (m *machine) startLimited() {
 // launch starts the program by a line of shell.
 func (m *machine) launch(shell string) {
 	m.t.Helper()
-	binary := program(m.t)
+	binary := program.Arl(m.t)
 	if m.socket != nil {
 		shell = "export LISTEN_FDS=1 LISTEN_PID=$$; " + shell
 	}

@@ -20,6 +20,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/program"
 )
 
 // workers enrols agents that can do the tasks of types charges, fragile, stubborn.
@@ -61,7 +62,7 @@ func (m *machine) head() (head merkle.Head) {
 // command makes a command line, with further variables of the environment.
 func (m *machine) command(env []string, args ...string) (*exec.Cmd, *bytes.Buffer) {
 	m.t.Helper()
-	binary := program(m.t)
+	binary := program.Arl(m.t)
 	ctx, cancel := context.WithTimeout(m.t.Context(), 3*time.Minute) // nothing waits for what never comes
 	m.t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, binary, args...)

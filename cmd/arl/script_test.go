@@ -34,32 +34,29 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"recoveryledger/testdata/kms"
+	"recoveryledger/testdata/program"
 )
 
 var update = flag.Bool("update", false, "write what the scripts compare with; read the difference")
 
-// TestMain lets the test binary be the program: scripts run it as arl.
+// itself is the test binary as arl. A fold that commands in the tests keep is of the same program.
+const itself = "arl-itself"
+
+// TestMain lets the test binary be the helpers of scripts. The command arl is in the list for the
+// scripts, which run the program that stands before it on the path.
 func TestMain(m *testing.M) {
-	testscript.Main(tidied{m}, map[string]func(){"arl": clocked, "bare": bare, "intruder": intruder, "sigstore-kms-arltest": kms.Main})
+	testscript.Main(withProgram{m}, map[string]func(){"arl": main, itself: clocked, "bare": bare, "intruder": intruder, "sigstore-kms-arltest": kms.Main})
 }
 
-// tidied are tests after which nothing is left in the temporary directory, though
-// they kill the processes that would have removed their files.
-type tidied struct{ *testing.M }
+type withProgram struct{ *testing.M }
 
-// Run implements [testscript.TestingM]. A process that the race detector watches would sleep a
-// second at its end, and the tests start hundreds. The tests wait for processes and for clocks
-// half of the time, so that twice as many run at once as there are processors.
-func (t tidied) Run() int {
-	dir, err := os.MkdirTemp("", "arl-test-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = errors.Join(flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))), os.Setenv("TMPDIR", dir), os.Setenv("GORACE", "halt_on_error=1 atexit_sleep_ms=10 "+os.Getenv("GORACE")), skipUnraced()) // see [program]
-	}
-	if err != nil {
+// Run implements [testscript.TestingM]. The tests wait for processes and for clocks half of the
+// time, so that twice as many run at once as there are processors.
+func (t withProgram) Run() int {
+	if err := errors.Join(flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))), skipUnraced()); err != nil {
 		panic(err)
 	}
-	return t.M.Run()
+	return program.Main(t.M)
 }
 
 // TestScripts runs the command line as users do, against real servers on
@@ -207,6 +204,9 @@ func scriptUnwitness(ts *testscript.TestScript, _ bool, args []string) {
 // launch prepares a process of arl, which the end of the script kills.
 func (s *scriptServer) launch(ts *testscript.TestScript, args []string) {
 	name := "arl"
+	if ts.Getenv(clockKey) != "" {
+		name = itself
+	}
 	if newer := ts.Getenv("NEWER"); newer != "" && strings.HasPrefix(ts.Getenv("PATH"), newer) {
 		name = filepath.Join(newer, name)
 	}

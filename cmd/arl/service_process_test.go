@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"recoveryledger/testdata/program"
 )
 
 // TestServeAsService is the service manager of a ledger: it opens the listener, hears that the
@@ -33,7 +35,7 @@ func TestServeAsService(t *testing.T) {
 	must(err)
 	file, err := listener.(*net.TCPListener).File()
 	must(err)
-	s := &served{t: t, process: exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0" serve --data "$1" --listen 192.0.2.1:1`, program(t), data)}
+	s := &served{t: t, process: exec.Command("sh", "-c", `LISTEN_PID=$$ exec "$0" serve --data "$1" --listen 192.0.2.1:1`, program.Arl(t), data)}
 	s.process.Env = append(os.Environ(), "ARL_HOME="+filepath.Join(dir, "home"), "NOTIFY_SOCKET="+path, "WATCHDOG_USEC=20000", "LISTEN_FDS=1")
 	s.process.ExtraFiles = []*os.File{file}
 	stderr, err := s.process.StderrPipe()

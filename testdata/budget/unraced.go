@@ -2,8 +2,24 @@ package budget
 
 import (
 	"flag"
+	"strings"
 	"testing"
 )
+
+// Raced runs the tests of a package, and returns their exit code. make race runs those with these
+// names, and leaves the others to make test. In each of the others one goroutine works, as
+// [Unraced] has it.
+//
+//	func TestMain(m *testing.M) { os.Exit(budget.Raced(m, "TestWorkersChangeNothing")) }
+func Raced(m *testing.M, names ...string) int {
+	flag.Parse()
+	if leaves(raced && testing.Short() && !Large(), flag.Lookup("test.run").Value.String()) {
+		if err := flag.Set("test.run", "^("+strings.Join(names, "|")+")$"); err != nil {
+			panic(err) // a name is none
+		}
+	}
+	return m.Run()
+}
 
 // Unraced leaves a test to make test: make race does without it, and says so with the reason. It is
 // for a test in which one goroutine works and no other, in this process or in one that it starts

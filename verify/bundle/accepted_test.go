@@ -15,7 +15,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 	"recoveryledger/verify/bundle"
@@ -192,7 +191,6 @@ func TestEntriesAreRemembered(t *testing.T) {
 // signatures of the first are checked anew once all together are more than an agent
 // remembers.
 func TestSoManyEntriesAreRemembered(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	const most = 1024
 	w := newWorld(t)
 	w.company()

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 	"recoveryledger/verify/bundle"
@@ -148,7 +147,6 @@ func named(e *bundle.RuleError) string {
 
 // TestBundleCases goes through all named cases.
 func TestBundleCases(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	seen := map[string]bool{}
 	var texts []string
 	for _, c := range bundleCases() {

@@ -8,7 +8,6 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify/bundle"
 )
@@ -173,7 +172,6 @@ func proofBytes(b *bundle.Bundle) int {
 // TestBundleLarge holds the proofs of a bundle of the largest kind that is
 // promised to their limit: 64 KiB beside the entries.
 func TestBundleLarge(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	b, a, now := large(t)
 	v, err := b.Check(a, now)
 	must(t, err)

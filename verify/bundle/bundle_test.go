@@ -9,7 +9,6 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 	"recoveryledger/verify/bundle"
@@ -172,7 +171,6 @@ func TestABundleCountsOnlyWhatItHasChecked(t *testing.T) {
 // TestBundleNext follows the state from bundle to bundle: what was proven stays
 // known, whatever became of the decision.
 func TestBundleNext(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	for _, c := range bundleCases() {
 		t.Run(c.name, func(t *testing.T) {
 			_, b, a, now := c.build(t)

@@ -18,7 +18,6 @@ import (
 // TestBundleDifferentialChaos has the second implementation judge random changes of
 // good bundles: both must name the same rule, or the same commands.
 func TestBundleDifferentialChaos(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	each := budget.Budget{Short: 1, Usual: 8, Chaos: 400}.Now()
 	seed := budget.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))

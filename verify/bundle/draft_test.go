@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/python"
 )
 
@@ -32,7 +31,6 @@ type strangersVerdict struct {
 // TestBundleCheckByTheDraft has the program of a stranger, who had the text of the Internet-Draft
 // and nothing else, check the vectors.
 func TestBundleCheckByTheDraft(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	interpreter := python.Interpreter(t)
 	vectors, dir := readBundleVectors(t), t.TempDir()
 	var names, argv []string

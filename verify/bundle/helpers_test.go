@@ -3,10 +3,15 @@ package bundle_test
 import (
 	"errors"
 	"flag"
+	"os"
 	"testing"
 
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
+
+// TestMain leaves make race what checks signatures at once.
+func TestMain(m *testing.M) { os.Exit(budget.Raced(m, "TestBundleMutations")) }
 
 var update = flag.Bool("update", false, "write the vectors anew")
 

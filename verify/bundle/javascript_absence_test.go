@@ -22,7 +22,6 @@ import (
 // and behind which random entries stand, some of them left out: both verifiers must say
 // the same.
 func TestJavaScriptAgreesOnAbsencesChaos(t *testing.T) {
-	budget.Unraced(t, "one goroutine asks a program of another language")
 	count := budget.Budget{Short: 100, Usual: 100, Chaos: 20_000}.Now()
 	random := rand.New(rand.NewPCG(budget.Seed(t), 0))
 	second := jsverify.Start(t)

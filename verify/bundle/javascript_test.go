@@ -122,7 +122,6 @@ func agree(tb testing.TB, second *jsverify.Judge, c madeCase) (refused string) {
 
 // TestJavaScriptJudgesEveryCase has verify/js judge the named cases.
 func TestJavaScriptJudgesEveryCase(t *testing.T) {
-	budget.Unraced(t, "one goroutine asks a program of another language")
 	second := jsverify.Start(t)
 	for _, c := range bundleCases() {
 		_, b, a, now := c.build(t)
@@ -148,7 +147,6 @@ type madeCase struct {
 // TestJavaScriptAgreesChaos has verify/js judge random changes of bundles, of what is
 // signed and of bytes: both verifiers must say the same.
 func TestJavaScriptAgreesChaos(t *testing.T) {
-	budget.Unraced(t, "one goroutine asks a program of another language")
 	count := budget.Budget{Short: 300, Usual: 300, Chaos: 500_000}.Now()
 	second := jsverify.Start(t)
 	rules := changedBundles(t, count, func(c madeCase) string { return agree(t, second, c) })

@@ -11,7 +11,6 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 	"recoveryledger/verify/bundle"
@@ -118,7 +117,6 @@ func TestBundleLimits(t *testing.T) {
 
 // TestAcceptedLimits does the same for what an agent keeps.
 func TestAcceptedLimits(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	w, _ := automatic(t, plain)
 	state := w.state()
 	link := state.Links[0]

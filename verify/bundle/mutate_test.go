@@ -193,7 +193,6 @@ func TestBundleMutations(t *testing.T) {
 // incident, of another agent, of another ledger, of a fork, and of the same
 // incident at another time.
 func TestBundleSwaps(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	w, b := twoIncidents(t)
 	m := newMutator(t, b, w.state(), w.now)
 	v, err := b.Check(w.state(), w.now)

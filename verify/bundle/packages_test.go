@@ -16,7 +16,6 @@ import (
 // for an agent: verdict, rule, commands and what is accepted from then on are those of Go. Each
 // part has its seed, so that -run with ARL_SEED repeats one part.
 func TestPackagesAgreeChaos(t *testing.T) {
-	budget.Unraced(t, "one goroutine asks programs of other languages")
 	t.Setenv("PYTHONPATH", python.Dir())
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	packages := map[string]*jsverify.Judge{}

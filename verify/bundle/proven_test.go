@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"recoveryledger/testdata/budget"
 	"recoveryledger/verify/bundle"
 )
 
@@ -27,7 +26,6 @@ func refusals(b *bundle.Bundle, a bundle.Accepted, now int64) (refused []*bundle
 // member is refused then, and never as proven. Who carries a bundle can do no more than that.
 // Draft: AGT-9.
 func TestNoCarrierProvesARefusal(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	refused := 0
 	check := func(name string, w *world, b *bundle.Bundle) {
 		for _, why := range refusals(b, w.state(), w.now) {
@@ -74,7 +72,6 @@ func TestNoCarrierProvesARefusal(t *testing.T) {
 // where the entry of the member contradicts its method, and only there.
 // Draft: AGT-9.
 func TestTheLogProvesRefusals(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	seen := map[bool]int{}
 	for _, c := range bundleCases() {
 		exec, rule, ok := strings.Cut(c.want, ": ")

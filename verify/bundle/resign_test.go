@@ -9,7 +9,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // free are the members of payloads of which whoever signs them may choose
@@ -31,7 +30,6 @@ var free = map[string][]string{
 // are refused.
 // Draft: AGT-0a.
 func TestBundleEveryMember(t *testing.T) {
-	budget.Unraced(t, "the goroutines check bundles, as those of TestBundleMutations do")
 	for name, may := range free {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

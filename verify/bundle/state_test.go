@@ -7,7 +7,6 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify/bundle"
 )
@@ -168,7 +167,6 @@ func TestAmendsAreApproved(t *testing.T) {
 // TestAnAgentKeepsSoManyLinks takes up as many policies and keys as may be, and not
 // one more.
 func TestAnAgentKeepsSoManyLinks(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	w := newWorld(t)
 	w.company()
 	a := bundle.Accepted{Root: w.Root, Agent: "worker", Confirmed: true}

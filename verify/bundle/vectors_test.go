@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/cases"
 	"recoveryledger/testdata/needs"
 	"recoveryledger/verify/bundle"
@@ -191,7 +190,6 @@ func formVectors(t *testing.T) map[string]*bundleVector {
 // TestBundleVectorFiles compares the files with what is generated; with -update
 // it writes them. The difference is to be read before it is committed.
 func TestBundleVectorFiles(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	generated := generateBundleVectors(t)
 	cases.Files(t, bundleVectors, generated, *update)
 	if len(generated) < 40 {
@@ -221,7 +219,6 @@ func readBundleVectors(t *testing.T) map[string]*bundleVector {
 
 // TestBundleVectors checks the files, as any implementation can.
 func TestBundleVectors(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	vectors := readBundleVectors(t)
 	for name, v := range vectors {
 		t.Run(name, func(t *testing.T) {
@@ -279,7 +276,6 @@ func crossCheck(t *testing.T, dir string) (last string, ok bool) {
 // TestBundleCrossCheck has the other program check the vectors; it disagrees
 // with damaged ones.
 func TestBundleCrossCheck(t *testing.T) {
-	budget.Unraced(t, "one goroutine checks bundles; TestBundleMutations has those that check signatures")
 	last, ok := crossCheck(t, bundleVectors)
 	if !ok || !strings.HasSuffix(last, " 0 wrong") {
 		t.Errorf("%s", last)

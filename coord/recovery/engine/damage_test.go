@@ -34,7 +34,6 @@ func damages() map[string]func(path string, text []byte) error {
 // matches nor ends in an error of another kind: what follows from scenario and policy
 // has diverged, and without what it follows from the two are not comparable.
 func TestReplayOfADamagedDirectory(t *testing.T) {
-	budget.Unraced(t, "one goroutine reads files")
 	for _, kind := range []string{"recorded", "with a record"} {
 		dir := filepath.Join(t.TempDir(), "run")
 		r := newTestRun(t, string(fixture(t)), dir)

@@ -17,7 +17,13 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
+
+// TestMain leaves make race the batches and the runs that have several workers.
+func TestMain(m *testing.M) {
+	os.Exit(budget.Raced(m, "TestWorkersChangeNothing", "TestBatchEndsEarly", "TestRuntimeError", "TestSimulated", "TestInterruptAndResume", "TestExternalRunReplays"))
+}
 
 // fixturePath is the scenario that was written for this project.
 const fixturePath = "../../../testdata/tool_chain_failures.ndjson"

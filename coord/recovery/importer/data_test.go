@@ -10,7 +10,6 @@ import (
 
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // tally counts what the tests below compare: the cases by outcome, the steps
@@ -55,7 +54,6 @@ func checkTally(t *testing.T, cases []scenario.Case, want map[string]int) {
 // errors with their split, 116 failed runs, of which 87 had called a write
 // (86 one that succeeded), and 48 hand-overs.
 func TestAirlineRunsAsCounted(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	cases := importFiles(t, OpenAIChat, dataFiles(t, "tau_bench_airline", ".json"))
 	checkTally(t, cases, map[string]int{
 		"cases": 200, "case ok": 84, "case failed": 116,
@@ -112,7 +110,6 @@ func airlineRule(text string) string {
 // The attempts yield what the README counts: 300 cases, 835 attempts by
 // class, 155 that pass at once, 60 later and 85 never; money is exact.
 func TestAttemptsAsCounted(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	cases := importFiles(t, Attempts, dataFiles(t, "aider_swe_bench", ".ndjson"))
 	checkTally(t, cases, map[string]int{
 		"cases": 300, "case ok": 215, "case failed": 85,
@@ -150,7 +147,6 @@ func TestAttemptsAsCounted(t *testing.T) {
 // failures: 30 of the 42 "message errors" are good answers with the word
 // error in them, and 98 errors stand behind an empty error member.
 func TestSearchTreesAsCounted(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	cases := importFiles(t, ToolBench, dataFiles(t, "toolbench", ".json"))
 	checkTally(t, cases, map[string]int{
 		"cases": 15, "case ok": 9, "case failed": 6,
@@ -238,7 +234,6 @@ func wrapperError(observation string) string {
 // because some stand on subworkflows. The longest path has 20 steps after
 // flattening (19 before); the README's depth of 31 is not that of a path.
 func TestWorkflowGraphsAsCounted(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	cases := importFiles(t, Galaxy, dataFiles(t, "galaxy_iwc", ".ga"))
 	checkTally(t, cases, map[string]int{
 		"cases": 94, "case not_observed": 94,

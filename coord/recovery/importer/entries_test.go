@@ -127,7 +127,6 @@ func testStream(file entry.Digest) *EntryBuilder {
 // the sets: one entry for a step that is only planned or has no effect, two for
 // any other.
 func TestEntriesOfRealRunsAreAdmitted(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	sets := []struct {
 		format   Format
 		set, ext string
@@ -272,7 +271,6 @@ func line(body entry.Body) string {
 // Every sample's entries are admitted too, twice under two instances, and
 // nothing in them is a digest that could be guessed.
 func TestEntriesOfSamplesAreAdmitted(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	samples := map[Format]string{OpenAIChat: chatSample, Attempts: attemptsSample, ToolBench: toolbenchSample, Galaxy: galaxySample}
 	l := newTestLog(t)
 	for _, format := range []Format{OpenAIChat, Attempts, ToolBench, Galaxy} {

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"recoveryledger/coord/recovery/scenario"
-	"recoveryledger/testdata/budget"
 )
 
 var writeEvidence = flag.Bool("update-evidence", false, "count anew what the phrases of the classifier get right, after a change of phrases or labels")
@@ -52,7 +51,6 @@ func (c phraseCounts) count(seen map[string]bool, set string, raw scenario.RawEr
 // TestClassifierEvidence counts what the phrases get right and wrong, and compares the counts with
 // those that the classifier reads. Sets that are kept to check with are no evidence.
 func TestClassifierEvidence(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	counts, seen := phraseCounts{}, map[string]bool{}
 	for _, set := range heldSets {
 		if !set.learned {

@@ -46,7 +46,6 @@ const heapMax = 48 << 20
 // many records. Usually a smaller file is read, under the same bounds. Formats whose file is one
 // record hold that record, whose size has a limit (TestRecordLimit).
 func TestImportIsFlatChaos(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	limit := budget.Budget{Short: 1 << 20, Usual: 3 << 20, Chaos: 100 << 20}.Now()
 	pad := strings.Repeat("word ", 400)
 	one := func(text string) string { return strings.ReplaceAll(text, "\n", " ") }

@@ -11,8 +11,12 @@ import (
 
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/needs"
 )
+
+// TestMain leaves make race what a server has received: one goroutine imports runs.
+func TestMain(m *testing.M) { os.Exit(budget.Raced(m, "TestTraceOfTheSDK")) }
 
 // dataFiles gives the files of a set of real data with an extension, in
 // order, and skips the test where the set is absent. The sets lie beside the

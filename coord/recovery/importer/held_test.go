@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/coord/recovery/scenario"
-	"recoveryledger/testdata/budget"
 )
 
 // heldSets are messages that other programs give for their errors, labelled before the classifier
@@ -63,7 +62,6 @@ func readHeld(t *testing.T, set string) (messages []heldMessage) {
 // of TestClassifierLeavingOut. Of the sets that are kept, no phrase was learned at all, and they
 // are no evidence: what they show is published as it is.
 func TestClassifierHeldBack(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	var page strings.Builder
 	page.WriteString("| set | messages | unknown | right of the others | unknown before | right before |\n|---|--:|--:|--:|--:|--:|\n")
 	classes, classesBefore := map[string]*leavingCount{}, map[string]*leavingCount{}

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"recoveryledger/coord/recovery/scenario"
-	"recoveryledger/testdata/budget"
 )
 
 // Inputs stand in a scenario if they were asked for, of calls of tools alone, and never with a
@@ -45,7 +44,6 @@ func TestWithInputs(t *testing.T) {
 // Inputs in traces of spans have a room: 16 MiB. The calls whose input finds no room are in their
 // cases without the input, and are counted. Traces that are whole give their room back.
 func TestInputsHaveARoom(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	row := func(size int) func(i int) string {
 		input := strings.Repeat("x", size)
 		return func(i int) string {

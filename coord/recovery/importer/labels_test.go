@@ -17,7 +17,6 @@ import (
 
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 var writeConfusion = flag.Bool("update-confusion", false, "write the figures in docs/classifier.md anew; read the difference")
@@ -114,7 +113,6 @@ func confuse(t *testing.T, cases []scenario.Case, labels map[string]string) (occ
 // The labels are about at least 100 real errors, and the page publishes what
 // the classifier makes of them: run with -update-confusion after a change.
 func TestClassifierAgainstLabels(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	var page strings.Builder
 	total := confusion{}
 	for _, set := range labelSets {

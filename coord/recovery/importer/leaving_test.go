@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"recoveryledger/coord/recovery/scenario"
-	"recoveryledger/testdata/budget"
 )
 
 // TestClassifierLeavingOut classifies the failures of each set without what the tables have from
@@ -16,7 +15,6 @@ import (
 // does not know, but for its phrases, which were written when the sets were known. At most 30 % may
 // be unknown and at least 90 % of the others right, over all sets.
 func TestClassifierLeavingOut(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	var page strings.Builder
 	page.WriteString("| set, without its own messages and codes | failures | unknown | right of the others | unknown before | right before |\n|---|--:|--:|--:|--:|--:|\n")
 	var all, allBefore leavingCount

@@ -152,7 +152,6 @@ func TestPastOfDamagedLog(t *testing.T) {
 // What real runs left in a log comes out again as incidents: one for each
 // signal.
 func TestPastOfRealRuns(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	sets := []struct {
 		format    Format
 		name, ext string

@@ -9,7 +9,6 @@ import (
 
 	"recoveryledger/coord/recovery/scenario"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/testdata/budget"
 )
 
 // foldAll folds cases and checks what Fold promises of each.
@@ -141,7 +140,6 @@ func attemptTally(cases []scenario.Case) map[string]int {
 
 // What the real runs show of second attempts.
 func TestFoldRealRuns(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	for _, set := range []struct {
 		format    Format
 		name, ext string

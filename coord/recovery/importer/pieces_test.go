@@ -184,7 +184,6 @@ func importLarge(t *testing.T, format Format, text func(i int) string) (digest [
 // the traces that are not whole, the memory has what was read of the object before it was found to
 // be too large. The object gives the cases that its elements give in lines.
 func TestLargeObjectsChaos(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports spans")
 	size := budget.Budget{Short: 33 << 20, Usual: 34 << 20, Chaos: 100 << 20}.Now()
 	pad := strings.Repeat("word ", budget.Budget{Short: 12 << 10, Usual: 8 << 10, Chaos: 400}.Now())
 	for _, form := range objects {

@@ -104,7 +104,6 @@ func policies(tb testing.TB) []*recovery.Policy {
 // TestRehearseChaos makes a log by recoveries under a policy A. To rehearse A on the log gives what
 // was recorded. To rehearse B gives bounds that contain what B does to the same faults for real.
 func TestRehearseChaos(t *testing.T) {
-	budget.Unraced(t, "one goroutine imports runs")
 	cases, pairs := faults.Cases(budget.Budget{Short: 60, Usual: 150, Chaos: 1000}.Now()), 0
 	all := policies(t)
 	for seed := range int64(budget.Budget{Short: 1, Usual: 2, Chaos: 5}.Now()) {
