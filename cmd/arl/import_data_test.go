@@ -152,6 +152,9 @@ func startCommandLine(t *testing.T) *commandLine {
 	return l
 }
 
+// itself is the test binary as arl. A fold that commands in the tests keep is of the same program.
+const itself = "arl-itself"
+
 func (l *commandLine) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(itself, args...)
 	cmd.Env = []string{"ARL_HOME=" + l.home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}

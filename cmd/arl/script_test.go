@@ -39,9 +39,6 @@ import (
 
 var update = flag.Bool("update", false, "write what the scripts compare with; read the difference")
 
-// itself is the test binary as arl. A fold that commands in the tests keep is of the same program.
-const itself = "arl-itself"
-
 // TestMain lets the test binary be the helpers of scripts. The command arl is in the list for the
 // scripts, which run the program that stands before it on the path.
 func TestMain(m *testing.M) {
