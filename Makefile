@@ -92,7 +92,7 @@ UNRACED := api/certificate api/report cmd/arl/glossary coord/bundle coord/codec 
 	coord/recovery/importer/pieces coord/recovery/importer/spanrow coord/recovery/importer/tried \
 	coord/recovery/judge coord/recovery/question coord/recovery/rehearse coord/rollout coord/scope \
 	docs/draft ledger/backup ledger/bloom ledger/cluster/scale ledger/dedup ledger/disk ledger/engine \
-	ledger/redact ledger/tags ledger/wallclock merkle verify/cose verify/tally
+	ledger/entry ledger/redact ledger/tags ledger/wallclock merkle verify/cose verify/tally
 
 # Arithmetic of others on numbers that one goroutine has. Watched, it takes up to a third of the time
 # of tests that sign. Of the buffers that it reads, the race detector sees what everyone else does.

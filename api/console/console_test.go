@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -17,9 +18,13 @@ import (
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/foldlog"
 	"recoveryledger/testdata/webpage"
 )
+
+// TestMain leaves make race the streams of events: a page is made by one goroutine.
+func TestMain(m *testing.M) { os.Exit(budget.Raced(m, "TestLive", "TestManyStreams")) }
 
 // shown is a log as a source of pages.
 type shown struct{ *foldlog.Log }
