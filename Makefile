@@ -43,6 +43,9 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
 
+# Packages that ./... passes over.
+HIDDEN := ./.ci/testsummary ./testdata/budget ./testdata/needs ./testdata/program
+
 # Packages in other languages, with tests of their own.
 AGENTS := api/js api/python
 
@@ -78,7 +81,7 @@ test agents operations race: export GOMEMLIMIT ?= 2GiB
 
 test: ## every test of Go but the drills, with its default budget; ends with a summary
 	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m $(TESTFLAGS) \
-		$$(go list ./... ./.ci/testsummary | grep -vxF $(AGENTS:%=-e recoveryledger/%))
+		$$(go list ./... $(HIDDEN) | grep -vxF $(AGENTS:%=-e recoveryledger/%))
 
 # go test sees no change of what a test starts, so it must not keep the results of these two.
 agents: ## the agents of api/js and api/python against real ledgers, killed here and there (needs node, python3 with cryptography)
@@ -105,13 +108,13 @@ race: export GOFLAGS += $(UNWATCHED:%=-gcflags=%=-race=false)
 # Without go vet: make lint has its analyzers, and so has make test.
 race: ## tests with their small budgets under the race detector
 	@CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 45m $(TESTFLAGS) \
-		$$(go list ./... ./.ci/testsummary | grep -vxF $(patsubst %,-e recoveryledger/%,$(UNRACED) $(AGENTS)))
+		$$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(UNRACED) $(AGENTS)))
 
 # golangci-lint has every analyzer of go vet, which would take as long again.
 lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go') </dev/null) && { test -z "$$unformatted" || \
 		{ printf 'not formatted; run gofmt -w on\n%s\n' "$$unformatted"; exit 1; }; }
-	$(GOLANGCI) run ./... ./.ci/testsummary
+	$(GOLANGCI) run ./... $(HIDDEN)
 	go test -run '^TestArchitecture' ./cmd/arl
 
 # vet type-checks every package and every test, once a system; linking arl shows
@@ -121,7 +124,7 @@ cross: export GOFLAGS += '-gcflags=all=-N -l'
 cross: ## vet everything, and link arl, for the systems in CROSS (macOS, Windows)
 	@set -e; vetted=; for target in $(CROSS); do \
 		echo "== $$target"; export GOOS=$${target%/*} GOARCH=$${target#*/}; \
-		case " $$vetted " in *" $$GOOS "*) ;; *) go vet ./... ./.ci/testsummary; vetted="$$vetted $$GOOS";; esac; \
+		case " $$vetted " in *" $$GOOS "*) ;; *) go vet ./... $(HIDDEN); vetted="$$vetted $$GOOS";; esac; \
 		go build -o bin/cross/arl-$$GOOS-$$GOARCH ./cmd/arl; \
 	done
 

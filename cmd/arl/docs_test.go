@@ -126,6 +126,53 @@ func TestNamedTests(t *testing.T) {
 	}
 }
 
+// TestRacedNames finds every test that a package names for make race.
+func TestRacedNames(t *testing.T) {
+	code := map[string]string{} // by folder
+	for _, name := range tracked(t, root) {
+		if strings.HasSuffix(name, "_test.go") {
+			content, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			code[path.Dir(name)] += string(content)
+		}
+	}
+	lists := 0
+	for folder, text := range code {
+		for _, call := range regexp.MustCompile(`budget\.Raced\(m, (".*")\)`).FindAllStringSubmatch(text, -1) {
+			lists++
+			for name := range strings.SplitSeq(call[1], ", ") {
+				if !strings.Contains(text, "\nfunc "+strings.Trim(name, `"`)+"(t *testing.T) {") {
+					t.Errorf("%s names %s, which is no test of the package", folder, name)
+				}
+			}
+		}
+	}
+	if lists < 5 {
+		t.Errorf("%d packages name tests", lists)
+	}
+}
+
+// TestHiddenPackages finds the packages with tests that ./... passes over in the Makefile: make
+// test has them, too.
+func TestHiddenPackages(t *testing.T) {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(makefile), "\nHIDDEN := ")
+	list, _, _ = strings.Cut(list, "\n")
+	listed, files := strings.Fields(list), tracked(t, root)
+	for _, name := range files {
+		folder := path.Dir(name)
+		hidden := strings.HasPrefix(name, "testdata/") || strings.HasPrefix(name, ".")
+		if hidden && strings.HasSuffix(name, "_test.go") && !slices.Contains(listed, "./"+folder) && !slices.Contains(files, folder+"/go.mod") {
+			t.Errorf("nobody runs the tests of %s: name it in HIDDEN of the Makefile", folder)
+		}
+	}
+}
+
 // TestMarkdownWidth holds prose to 100 columns. Tables and code cannot be broken.
 func TestMarkdownWidth(t *testing.T) {
 	const width = 100

@@ -40,18 +40,18 @@ func Large() bool { return os.Getenv("ARL_CHAOS") != "" }
 // Seed returns where a test that draws random numbers begins: 1, so that every run does the same,
 // or with the large budgets a number of its own. ARL_SEED in the environment repeats a run. Seed
 // tells the number, since a run that failed cannot be repeated without it.
-func Seed(t testing.TB) uint64 {
-	t.Helper()
+func Seed(tb testing.TB) uint64 {
+	tb.Helper()
 	seed := uint64(1)
 	if Large() {
-		seed = rand.Uint64()
+		seed = rand.Uint64() //nolint:gosec // no secret
 	}
 	if text, given := os.LookupEnv("ARL_SEED"); given {
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("ARL_SEED is not a number of 64 bits: %v", err)
+			tb.Fatalf("ARL_SEED is not a number of 64 bits: %v", err)
 		}
 	}
-	t.Logf("seed %d (ARL_SEED=%[1]d repeats it)", seed)
+	tb.Logf("seed %d (ARL_SEED=%[1]d repeats it)", seed)
 	return seed
 }

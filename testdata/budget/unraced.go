@@ -7,8 +7,7 @@ import (
 )
 
 // Raced runs the tests of a package, and returns their exit code. make race runs those with these
-// names, and leaves the others to make test. In each of the others one goroutine works, as
-// [Unraced] has it.
+// names, and leaves the others to make test, for the reasons that [Unraced] has.
 //
 //	func TestMain(m *testing.M) { os.Exit(budget.Raced(m, "TestWorkersChangeNothing")) }
 func Raced(m *testing.M, names ...string) int {

@@ -32,12 +32,13 @@ func Main(m *testing.M) int {
 		return failed(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // what is left is in the temporary directory
-	install := func(bin string) error { return Build(bin, "") }
 	if raced {
-		install = watched
+		err = watched(filepath.Join(dir, "bin"))
+	} else {
+		err = Build(filepath.Join(dir, "bin"), "")
 	}
 	err = errors.Join(
-		install(filepath.Join(dir, "bin")),
+		err,
 		os.Setenv("PATH", filepath.Join(dir, "bin")+string(os.PathListSeparator)+os.Getenv("PATH")),
 		os.Setenv("TMPDIR", dir),
 		// A process that the race detector watches would sleep a second at its end.
@@ -48,15 +49,16 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// asksOnce are the commands that ask once and print the answer, as a shell tells them apart. The
-// goroutines of such a command are those of the client, which the detector watches in api/client.
-// A watched process takes three times as long to start as others, and the tests start hundreds.
+// asksOnce are the commands that ask and print the answer, as a shell tells them apart. Their
+// goroutines are those of the client and of an audit, which the detector watches in the tests of
+// these. A watched process takes several times as long to start, and the tests start hundreds.
 const asksOnce = `"agent enrol" | "agent history" | "agent list" | "agent revoke" | "cluster status" | "cluster token" | ` +
 	`"entry get" | "entry list" | "entry submit" | "escalation list" | "incident list" | "incident show" | ` +
 	`"key generate" | "key show" | "log head" | "policy apply" | "policy show" | "root show" | ` +
 	`"signal submit" | "task create" | "task list"`
 
-// watched puts an arl into a folder that the race detector watches, unless the command asks once.
+// watched puts arl into a folder that it makes. The race detector watches the program, unless the
+// command asks once.
 func watched(dir string) error {
 	at := func(name string) string { return filepath.Join(dir, name, "arl") }
 	if err := errors.Join(os.Mkdir(dir, 0o750), build(filepath.Dir(at("watched")), "", true), build(filepath.Dir(at("plain")), "", false)); err != nil {

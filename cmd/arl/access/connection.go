@@ -251,12 +251,21 @@ func (s *ServerClock) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // learn takes from an answer between which two values the skew is. A skew between them stays, so
 // that the time of the server does not go back and forth by the second that a date leaves open.
-// Otherwise the smaller value is the skew: an act must not be dated after the server's time.
+// Otherwise the smaller value is the skew: an act must not be dated after the server's time. Of two
+// answers at once, the second one to come here begins with the skew of the first one.
 func (s *ServerClock) learn(least, below time.Duration) {
-	if skew, _ := s.Skew(); skew < least || skew >= below {
-		s.skew.Store(&least)
-	} else {
-		s.skew.Store(&skew)
+	for {
+		known := s.skew.Load()
+		skew := new(time.Duration)
+		if known != nil {
+			*skew = *known
+		}
+		if *skew < least || *skew >= below {
+			*skew = least
+		}
+		if s.skew.CompareAndSwap(known, skew) {
+			return
+		}
 	}
 }
 
