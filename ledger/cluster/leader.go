@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -70,4 +71,44 @@ func (n *Node) Vacant() bool {
 func (n *Node) Begins() bool {
 	leads := n.etcd.Server.Leader()
 	return leads == 0 || leads == n.etcd.Server.MemberID()
+}
+
+// HandOver has another node lead. This node must lead.
+func (n *Node) HandOver(ctx context.Context, name string) error {
+	// etcd waits until it sees the other node lead, and would wait on if the lead has moved again.
+	ctx, cancel := context.WithTimeout(ctx, electionTime)
+	defer cancel()
+	c, err := n.Contact(ctx, name)
+	if err != nil {
+		return err
+	}
+	if c == nil || n.idOf(c.Etcd) == 0 {
+		return fmt.Errorf("%w: there is no node %s", ErrNoNode, name)
+	}
+	if err := n.etcd.Server.MoveLeader(ctx, uint64(n.etcd.Server.MemberID()), n.idOf(c.Etcd)); err != nil {
+		return fmt.Errorf("cluster: hand over to %s: %w", name, err)
+	}
+	return nil
+}
+
+// GiveUp has another node lead, if this one does and there is another.
+func (n *Node) GiveUp(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	members, err := n.Members(ctx)
+	if err != nil || !n.Leads() {
+		return
+	}
+	var heir Member
+	for _, m := range members {
+		if m.Name != n.cfg.Name && m.Voter && m.Batch >= heir.Batch {
+			heir = m
+		}
+	}
+	if heir.Name == "" {
+		return
+	}
+	if err := n.HandOver(ctx, heir.Name); err != nil {
+		n.cfg.Logger.Warn("the lead is not handed over", "to", heir.Name, "error", err.Error())
+	}
 }

@@ -245,10 +245,10 @@ func change(ctx context.Context, done error, do func(context.Context) error) err
 		switch {
 		case tried && errors.Is(err, done):
 			return nil
-		case !failed && !errors.Is(err, rpctypes.ErrUnhealthy):
+		case !failed && !Passes(err):
 			return err
 		}
-		tried = tried || failed
+		tried = tried || !errors.Is(err, rpctypes.ErrUnhealthy)
 		select {
 		case <-time.After(tendEvery):
 		case <-ctx.Done():
@@ -315,57 +315,21 @@ func (n *Node) Remove(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: there is no node %s", ErrNoNode, name)
 	}
 	if id := n.idOf(c.Etcd); id != 0 {
-		if err := change(ctx, rpctypes.ErrMemberNotFound, func(ctx context.Context) error {
+		err = change(ctx, rpctypes.ErrMemberNotFound, func(ctx context.Context) error {
 			_, err := n.client.MemberRemove(ctx, id)
 			return err
-		}); err != nil {
-			return fmt.Errorf("cluster: remove node %s: %w", name, err)
-		}
+		})
 	}
-	if _, err := n.client.Txn(ctx).Then(clientv3.OpDelete(n.key("a/"+name)), clientv3.OpDelete(n.key("n/"+name))).Commit(); err != nil {
+	if err == nil {
+		err = change(ctx, nil, func(ctx context.Context) error { // nobody leads for a moment, if the node led
+			_, err := n.client.Txn(ctx).Then(clientv3.OpDelete(n.key("a/"+name)), clientv3.OpDelete(n.key("n/"+name))).Commit()
+			return err
+		})
+	}
+	if err != nil {
 		return fmt.Errorf("cluster: remove node %s: %w", name, err)
 	}
 	return nil
-}
-
-// HandOver has another node lead. This node must lead.
-func (n *Node) HandOver(ctx context.Context, name string) error {
-	// etcd waits until it sees the other node lead, and would wait on if the lead has moved again.
-	ctx, cancel := context.WithTimeout(ctx, electionTime)
-	defer cancel()
-	c, err := n.Contact(ctx, name)
-	if err != nil {
-		return err
-	}
-	if c == nil || n.idOf(c.Etcd) == 0 {
-		return fmt.Errorf("%w: there is no node %s", ErrNoNode, name)
-	}
-	if err := n.etcd.Server.MoveLeader(ctx, uint64(n.etcd.Server.MemberID()), n.idOf(c.Etcd)); err != nil {
-		return fmt.Errorf("cluster: hand over to %s: %w", name, err)
-	}
-	return nil
-}
-
-// GiveUp has another node lead, if this one does and there is another.
-func (n *Node) GiveUp(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTime)
-	defer cancel()
-	members, err := n.Members(ctx)
-	if err != nil || !n.Leads() {
-		return
-	}
-	var heir Member
-	for _, m := range members {
-		if m.Name != n.cfg.Name && m.Voter && m.Batch >= heir.Batch {
-			heir = m
-		}
-	}
-	if heir.Name == "" {
-		return
-	}
-	if err := n.HandOver(ctx, heir.Name); err != nil {
-		n.cfg.Logger.Warn("the lead is not handed over", "to", heir.Name, "error", err.Error())
-	}
 }
 
 // Term returns the term of this node; 0: it has none.

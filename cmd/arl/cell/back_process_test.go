@@ -143,3 +143,24 @@ func TestKeysPush(t *testing.T) {
 		t.Errorf("a key that differs: %s", said)
 	}
 }
+
+// TestRemoveTheLeader removes nodes that lead: one that was killed, and one that runs. The command
+// succeeds, and the nodes that remain take entries. A removal that ended half-way left a node that
+// nobody removes in the count of those that must agree.
+func TestRemoveTheLeader(t *testing.T) {
+	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
+	m := newMachine(t)
+	a, b, c := m.three()
+	m.arl("cluster", "lead", "n2", "--data", "a")
+	receipts := []string{a.submit("before")}
+	b.kill()
+	m.arl("cluster", "remove", "n2", "--data", "a")
+	a.voters(2)
+	receipts = append(receipts, a.submit("two"))
+	m.arl("cluster", "lead", "n3", "--data", "a")
+	m.arl("cluster", "remove", "n3", "--data", "a")
+	_ = c.cmd.Wait() // it was removed
+	a.voters(1)
+	receipts = append(receipts, a.submit("one"))
+	m.check(receipts, a)
+}

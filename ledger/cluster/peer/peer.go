@@ -255,8 +255,17 @@ func (s *Server) token(r *http.Request) (any, error) {
 	return t.String(), s.cfg.Node.Permit(r.Context(), t.Secret, time.Now().Add(site.TokenLife))
 }
 
+// remove removes a node. If that node leads, this one leads first, so that the nodes that remain
+// need not elect. They elect where the leader hands nothing over.
 func (s *Server) remove(r *http.Request) (any, error) {
 	name := r.URL.Query().Get("node")
+	if leader, err := s.cfg.Node.Leader(r.Context()); err == nil && leader == name && name != s.cfg.Node.Name() {
+		ctx, cancel := context.WithTimeout(r.Context(), handOverTime)
+		if _, err := s.handOver(ctx, s.cfg.Node.Name(), false); err != nil {
+			s.cfg.Logger.Warn("the node that is removed does not hand the lead over", "node", name, "error", err.Error())
+		}
+		cancel()
+	}
 	if err := s.cfg.Node.Remove(r.Context(), name); err != nil {
 		return nil, err
 	}
@@ -264,22 +273,29 @@ func (s *Server) remove(r *http.Request) (any, error) {
 	return StatusOf(r.Context(), s.cfg.Node)
 }
 
-// lead hands the lead over. Only the node that leads can.
+// handOverTime is how long a node waits for the lead of a node that is removed.
+const handOverTime = 3 * time.Second
+
 func (s *Server) lead(r *http.Request) (any, error) {
-	name := r.URL.Query().Get("node")
+	return s.handOver(r.Context(), r.URL.Query().Get("node"), r.URL.Query().Has("passed"))
+}
+
+// handOver has a node lead. Only the node that leads can; another one asks it, unless it was passed
+// the question.
+func (s *Server) handOver(ctx context.Context, name string, passed bool) (*Status, error) {
 	if s.cfg.Node.Leads() {
 		if name != s.cfg.Node.Name() {
-			if err := s.cfg.Node.HandOver(r.Context(), name); err != nil {
+			if err := s.cfg.Node.HandOver(ctx, name); err != nil {
 				return nil, err
 			}
 		}
-		return StatusOf(r.Context(), s.cfg.Node)
+		return StatusOf(ctx, s.cfg.Node)
 	}
-	leader, err := s.leader(r.Context())
-	if err != nil || r.URL.Query().Has("passed") {
+	leader, err := s.leader(ctx)
+	if err != nil || passed {
 		return nil, errors.Join(err, fmt.Errorf("%w: no node leads at the moment", agreement.ErrNotLeading))
 	}
-	return s.peers.Lead(r.Context(), leader.Peer, name, true)
+	return s.peers.Lead(ctx, leader.Peer, name, true)
 }
 
 // leader returns how to reach the node that leads.
