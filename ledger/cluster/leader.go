@@ -9,6 +9,7 @@ import (
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/etcdserver/api/membership"
 
 	"recoveryledger/ledger/agreement"
 )
@@ -16,7 +17,7 @@ import (
 // passing are the errors of etcd while nobody leads, or a machine is busy.
 var passing = []error{rpctypes.ErrNoLeader, rpctypes.ErrNotLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeout,
 	rpctypes.ErrTimeoutDueToLeaderFail, rpctypes.ErrTimeoutDueToConnectionLost, rpctypes.ErrTimeoutWaitAppliedIndex,
-	rpctypes.ErrUnhealthy, rpctypes.ErrTooManyRequests, agreement.ErrNotLeading, ErrNotReached, context.DeadlineExceeded}
+	rpctypes.ErrUnhealthy, rpctypes.ErrTooManyRequests, agreement.ErrNotLeading, ErrNotReached, ErrNoVote, context.DeadlineExceeded}
 
 // Passes reports whether what failed may succeed later, though nobody does anything: nobody leads
 // at the moment, or etcd has not answered in time.
@@ -85,7 +86,11 @@ func (n *Node) HandOver(ctx context.Context, name string) error {
 	if c == nil || n.idOf(c.Etcd) == 0 {
 		return fmt.Errorf("%w: there is no node %s", ErrNoNode, name)
 	}
-	if err := n.etcd.Server.MoveLeader(ctx, uint64(n.etcd.Server.MemberID()), n.idOf(c.Etcd)); err != nil {
+	id := n.idOf(c.Etcd)
+	if slices.ContainsFunc(n.etcd.Server.Cluster().Members(), func(m *membership.Member) bool { return uint64(m.ID) == id && m.IsLearner }) {
+		return fmt.Errorf("%w: %s joins, and can lead once it follows", ErrNoVote, name)
+	}
+	if err := n.etcd.Server.MoveLeader(ctx, uint64(n.etcd.Server.MemberID()), id); err != nil {
 		return fmt.Errorf("cluster: hand over to %s: %w", name, err)
 	}
 	return nil

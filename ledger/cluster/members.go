@@ -28,6 +28,8 @@ var (
 	ErrToken = errors.New("cluster: the token does not count")
 	// ErrNotReached reports a node that does not know whether it has everything that is registered.
 	ErrNotReached = errors.New("cluster: this node may be behind the others")
+	// ErrNoVote reports a node that joins still, and cannot lead.
+	ErrNoVote = errors.New("cluster: the node has no vote yet")
 )
 
 // FreshMax is the time for which a confirmed term counts as the newest, for answers that rest on

@@ -115,7 +115,8 @@ func TestDefragmentBeforeAStart(t *testing.T) {
 	}
 }
 
-// TestAddAgain adds a node that did not come, and at once again under the same address.
+// TestAddAgain adds a node that did not come, and at once again under the same address. It has no
+// vote, and cannot lead.
 func TestAddAgain(t *testing.T) {
 	s, ctx := newSite(t, "a", "b"), t.Context()
 	config := s.config("a")
@@ -128,6 +129,9 @@ func TestAddAgain(t *testing.T) {
 		if name, _, err := n.Add(ctx, "b", to); err != nil || name != "b" {
 			t.Fatalf("added %q: %v", name, err)
 		}
+	}
+	if err := n.HandOver(ctx, "b"); !errors.Is(err, cluster.ErrNoVote) || !cluster.Passes(err) {
+		t.Errorf("a node leads that joins: %v", err)
 	}
 	must(t, n.Close())
 }
