@@ -20,7 +20,8 @@ import (
 )
 
 var (
-	// ErrName reports a name or an address that another node has, or that no node can take now.
+	// ErrName reports a name or an address that another node has, or that no node can take now, or
+	// the name of the node that is asked.
 	ErrName = errors.New("cluster: the name of a node")
 	// ErrNoNode reports a name that no node has.
 	ErrNoNode = errors.New("cluster: no such node")
@@ -306,9 +307,12 @@ func (n *Node) endTurn(ctx context.Context, taken *clientv3.TxnResponse) error {
 	return err
 }
 
-// Remove removes a node, which must not run as it again. The nodes that remain must have a majority
-// among them; else etcd refuses.
+// Remove removes another node, which must not run as it again. The nodes that remain must have a
+// majority among them; else etcd refuses.
 func (n *Node) Remove(ctx context.Context, name string) error {
+	if name == n.cfg.Name {
+		return fmt.Errorf("%w: %s ends with its removal, before it can answer: remove it at another node", ErrName, name)
+	}
 	c, err := n.Contact(ctx, name)
 	if err != nil {
 		return err

@@ -144,15 +144,19 @@ func TestKeysPush(t *testing.T) {
 	}
 }
 
-// TestRemoveTheLeader removes nodes that lead: one that was killed, and one that runs. The command
-// succeeds, and the nodes that remain take entries. A removal that ended half-way left a node that
-// nobody removes in the count of those that must agree.
+// TestRemoveTheLeader removes nodes that lead: one that was killed, and one that runs. A node does
+// not remove itself. The command succeeds, and the nodes that remain take entries. A removal that
+// ended half-way left a node that nobody removes in the count of those that must agree.
 func TestRemoveTheLeader(t *testing.T) {
 	budget.Unraced(t, "one command after the other, on nodes as in TestOneThreeOne")
 	m := newMachine(t)
 	a, b, c := m.three()
 	m.arl("cluster", "lead", "n2", "--data", "a")
 	receipts := []string{a.submit("before")}
+	said := m.refused(6, "cluster", "remove", "n2", "--data", "b")
+	if !strings.Contains(said, "remove it at another node") {
+		t.Errorf("a node removes itself: %s", said)
+	}
 	b.kill()
 	m.arl("cluster", "remove", "n2", "--data", "a")
 	a.voters(2)

@@ -97,10 +97,10 @@ func statusCommand(t *terminal.Terminal) *cobra.Command {
 func removeCommand(t *terminal.Terminal) *cobra.Command {
 	return command(t, &cobra.Command{
 		Use:   "remove NODE",
-		Short: "Remove a node for good",
-		Long: "Remove a node from the cluster. Its process ends, and its data directory never runs again: it may join anew, empty.\n" +
-			"Among the nodes that remain, a majority must run. Delete the directory: it keeps the keys of the ledger and a\n" +
-			"certificate of the cluster.",
+		Short: "Remove another node for good",
+		Long: "Have a node remove another one from the cluster. The process of that one ends, and its data directory never\n" +
+			"runs again: it may join anew, empty. Among the nodes that remain, a majority must run. Delete the directory: it keeps\n" +
+			"the keys of the ledger and a certificate of the cluster.",
 		Example: "  arl cluster remove n2 --data ./data",
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *asking, args []string) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 
 	"recoveryledger/api/certificate"
 	"recoveryledger/api/metrics"
@@ -14,10 +15,10 @@ import (
 type Cutoff struct {
 	net.Listener
 	ended chan struct{} // closed by Close
+	cut   atomic.Bool   // set under mu
 
 	// mu guards the rest.
 	mu   sync.Mutex
-	cut  bool
 	over bool // ended is closed
 	open map[net.Conn]struct{}
 }
@@ -37,23 +38,17 @@ func (c *Cutoff) Accept() (net.Conn, error) {
 		}
 		err = net.ErrClosed
 	}
-	if c.isCut() {
+	if c.cut.Load() {
 		<-c.ended
 	}
 	return nil, err
-}
-
-func (c *Cutoff) isCut() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.cut
 }
 
 // hold notes a connection. It closes the connection and returns nil if the listener is cut.
 func (c *Cutoff) hold(conn net.Conn) net.Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cut {
+	if c.cut.Load() {
 		_ = conn.Close() // nobody has heard of it
 		return nil
 	}
@@ -65,7 +60,7 @@ func (c *Cutoff) hold(conn net.Conn) net.Conn {
 func (c *Cutoff) Cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cut = true
+	c.cut.Store(true)
 	_ = c.Listener.Close() // it may be closed
 	for conn := range c.open {
 		_ = conn.Close() // it may be closed
@@ -80,7 +75,7 @@ func (c *Cutoff) Close() error {
 		c.over = true
 		close(c.ended)
 	}
-	if c.cut {
+	if c.cut.Load() {
 		return nil
 	}
 	return c.Listener.Close()
@@ -89,6 +84,15 @@ func (c *Cutoff) Close() error {
 type cutoffConn struct {
 	net.Conn
 	of *Cutoff
+}
+
+// Write implements [io.Writer]. Cut closes one connection after the other. A client that saw the
+// end of one must not have an answer on another.
+func (c *cutoffConn) Write(b []byte) (int, error) {
+	if c.of.cut.Load() {
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(b)
 }
 
 // Close implements [net.Conn].

@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -14,8 +15,9 @@ import (
 	"recoveryledger/cmd/arl/node"
 )
 
-// TestCutoff: a node that diverged closes every connection, also one on which a request waits. It
-// shows its counter once. Its server does not take that for a failure, and ends in order.
+// TestCutoff: a node that diverged closes every connection, also one on which a request waits. Once
+// one has ended, none has an answer. The node shows its counter once. Its server does not take that
+// for a failure, and ends in order.
 func TestCutoff(t *testing.T) {
 	inner, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -31,6 +33,18 @@ func TestCutoff(t *testing.T) {
 	base := "http://" + inner.Addr().String()
 	if first := read(t, base+"/metrics"); !strings.Contains(first, `arl_invariant_violations_total{invariant="diverged"} 0`) {
 		t.Fatal(first)
+	}
+	var idle []net.Conn
+	for range 50 {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", inner.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		if err := ask(conn, base+"/metrics"); err != nil {
+			t.Fatal(err)
+		}
+		idle = append(idle, conn)
 	}
 	answered, client := make(chan error, 1), &http.Client{Transport: &http.Transport{}} // it asks once on a connection of its own
 	go func() {
@@ -49,6 +63,11 @@ func TestCutoff(t *testing.T) {
 	}()
 	if err := <-answered; err == nil {
 		t.Error("a request is answered behind the end")
+	}
+	for i, conn := range idle {
+		if err := ask(conn, base+"/v1/log"); err == nil {
+			t.Errorf("connection %d has an answer behind the end of another", i)
+		}
 	}
 	if other := read(t, base+"/v1/log"); !strings.HasPrefix(other, "503 ") {
 		t.Errorf("another request: %.200s", other)
@@ -72,4 +91,21 @@ func TestCutoff(t *testing.T) {
 	if err := cutoff.Close(); err != nil {
 		t.Errorf("closed again: %v", err)
 	}
+}
+
+// ask asks on a connection, and reads the answer to its end.
+func ask(conn net.Conn, url string) error {
+	request, err := http.NewRequest(http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	if err := request.Write(conn); err != nil {
+		return err
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, response.Body)
+	return errors.Join(err, response.Body.Close())
 }

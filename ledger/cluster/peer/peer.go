@@ -259,7 +259,7 @@ func (s *Server) token(r *http.Request) (any, error) {
 // need not elect. They elect where the leader hands nothing over.
 func (s *Server) remove(r *http.Request) (any, error) {
 	name := r.URL.Query().Get("node")
-	if leader, err := s.cfg.Node.Leader(r.Context()); err == nil && leader == name && name != s.cfg.Node.Name() {
+	if leader, err := s.cfg.Node.Leader(r.Context()); err == nil && leader == name {
 		ctx, cancel := context.WithTimeout(r.Context(), handOverTime)
 		if _, err := s.handOver(ctx, s.cfg.Node.Name(), false); err != nil {
 			s.cfg.Logger.Warn("the node that is removed does not hand the lead over", "node", name, "error", err.Error())
