@@ -1,12 +1,17 @@
 package verify_test
 
 import (
+	"os"
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
+
+// TestMain leaves make race what InParallel does: the rest has one goroutine.
+func TestMain(m *testing.M) { os.Exit(budget.Raced(m, "TestHistoryVectors")) }
 
 func must(tb testing.TB, err error) {
 	tb.Helper()

@@ -14,6 +14,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/client"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
@@ -77,6 +78,7 @@ func evidencePage(tb testing.TB, next int, documents ...verify.Evidence) []byte 
 
 // TestEvidenceEnds however long a server makes the list, and the error says why.
 func TestEvidenceEnds(t *testing.T) {
+	budget.Unraced(t, "one question after the other")
 	d := newDock(t)
 	once := d.another()
 	noise := once

@@ -13,6 +13,7 @@ import (
 
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
 
 // errCrash ends a coordinator as a crash does.
@@ -44,6 +45,7 @@ func (f *fragile) Submit(ctx context.Context, entries ...*entry.Entry) (taken in
 // it; what is not synced is lost. Whoever starts again with the disk alone writes
 // what was missing: nothing twice, nothing later than its deadline.
 func TestCoordinatorResumesFromTheLogAlone(t *testing.T) {
+	budget.Unraced(t, "one step of the coordinator after the other; TestConcurrentSubmitters has the goroutines")
 	want, _ := conducted(t, 0, false)
 	if len(want) < 15 {
 		t.Fatalf("%d entries of the coordinator: the test shows little\n%v", len(want), want)

@@ -4,12 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/budget"
 )
+
+// TestMain leaves make race what the workers of a pipeline share.
+func TestMain(m *testing.M) {
+	os.Exit(budget.Raced(m, "TestBadLinesClaimNoID", "TestScenarioMistakes"))
+}
 
 // A line that cannot be used claims no id: the first good case of that id
 // counts, and those behind it are refused in its name.
