@@ -122,7 +122,7 @@ func TestADamagedEntryIsCounted(t *testing.T) {
 	m.stop()
 	m.start() // what the write-ahead log had is in tables from now on
 	m.stop()
-	bits := bytes.Clone(e.Sig[:16])
+	bits := bytes.Clone(e.Sig[8:24])
 	m.must(damage.Flip(m.data, bits))
 	m.unreadable(middle.Index, "corrupt_read")
 	bits[0] ^= 1

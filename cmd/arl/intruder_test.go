@@ -98,10 +98,11 @@ func scriptDamage(ts *testscript.TestScript, _ bool, args []string) {
 	data := ts.MkAbs("data")
 	switch args[0] {
 	case "flip":
-		err = damage.Flip(data, e.Sig[:16])
+		bits := e.Sig[8:24]
+		err = damage.Flip(data, bits)
 		if err != nil {
-			e.Sig[0] ^= 1 // it was flipped before
-			err = damage.Flip(data, e.Sig[:16])
+			bits[0] ^= 1 // it was flipped before
+			err = damage.Flip(data, bits)
 		}
 	case "lose":
 		err = damage.Lose(data, e.Sig)

@@ -13,7 +13,8 @@ import (
 )
 
 // Flip changes a bit of these bytes, which one table of the database below data must hold. A second
-// call with the changed bytes changes the bit back.
+// call with the changed bytes changes the bit back. The bytes are from the middle of what no other
+// entry has: a table is compressed, so the first and the last of them may be those of a neighbour.
 func Flip(data string, content []byte) error {
 	tables, err := filepath.Glob(filepath.Join(data, "db", "*.sst"))
 	if err != nil {
