@@ -170,6 +170,9 @@ cmd/arl/access ← cmd/arl/listen ← cmd/arl
 cmd/arl/manual ← cmd/arl/listen
 api/client/agent ← cmd/arl/listen
 cmd/arl/exit ← cmd/arl/terminal ← cmd/arl/manual ← cmd/arl
+cmd/arl/exit ← cmd/arl/config ← cmd/arl
+api/worker ← cmd/arl/config
+coord/policyfile ← cmd/arl/config
 cmd/arl/terminal ← cmd/arl/access
 cmd/arl/terminal ← cmd/arl/demo
 cmd/arl/access ← cmd/arl/doctor ← cmd/arl/derived

@@ -2,25 +2,14 @@ package main
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"io/fs"
-	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
-	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/v2"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"recoveryledger/api/worker"
+	"recoveryledger/cmd/arl/config"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/coord/policyfile"
-	"recoveryledger/ledger/entry"
 )
 
 // configure completes the flags of cmd that the command line did not set, from
@@ -36,37 +25,11 @@ func (a *app) configure(cmd *cobra.Command) error {
 	if err := a.checkOutput(); err != nil {
 		return err
 	}
-	known := configKeys(cmd.Root())
-	values := koanf.New(".")
 	path := ""
 	if home, err := a.homeDir(); err == nil { // else no file; a command that needs the directory reports the error
 		path = filepath.Join(home, "config.yaml")
-		if err := values.Load(file.Provider(path), yamlParser{path}); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return a.badConfig(err)
-		}
 	}
-	for _, key := range values.Keys() {
-		if !slices.Contains(known, key) {
-			return a.badConfig(fmt.Errorf("%s: unknown key %s%s", path, key, entry.Suggest(key, known)))
-		}
-	}
-	fromEnvironment, err := environment(known)
-	if err != nil {
-		return a.badConfig(err)
-	}
-	if err := values.Load(fromEnvironment, nil); err != nil {
-		return a.badConfig(err)
-	}
-	err = nil
-	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-		key := configKey(cmd, flag.Name)
-		if flag.Changed || !slices.Contains(known, key) || !values.Exists(key) {
-			return
-		}
-		if setErr := cmd.Flags().Set(flag.Name, values.String(key)); setErr != nil {
-			err = cmp.Or(err, fmt.Errorf("configuration key %s: %w", key, setErr))
-		}
-	})
+	err := config.Complete(cmd.Flags(), path, configKeys(cmd.Root()), func(flag string) string { return configKey(cmd, flag) })
 	return a.badConfig(cmp.Or(err, a.checkOutput()))
 }
 
@@ -100,40 +63,3 @@ func configKeys(root *cobra.Command) []string {
 	}
 	return keys
 }
-
-// environment reads the variables ARL_*. An empty variable counts as absent. Variables that other
-// code reads are ignored: the home, the passphrase, the variables of a worker, and the budget and
-// the seed of the project's own tests.
-func environment(known []string) (koanf.Provider, error) {
-	keyOf := map[string]string{}
-	for _, key := range known {
-		keyOf["ARL_"+strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(key))] = key
-	}
-	var unknown error
-	provider := env.Provider(".", env.Opt{Prefix: "ARL_", TransformFunc: func(name, value string) (string, any) {
-		if value == "" || name == "ARL_HOME" || name == exit.PassphraseVariable || name == "ARL_CHAOS" || name == "ARL_SEED" || slices.Contains(worker.Variables(), name) {
-			return "", nil
-		}
-		if keyOf[name] == "" {
-			unknown = fmt.Errorf("environment variable %s is no setting%s", name, entry.Suggest(name, slices.Sorted(maps.Keys(keyOf))))
-		}
-		return keyOf[name], value
-	}})
-	_, err := provider.Read()
-	return provider, cmp.Or(unknown, err)
-}
-
-// yamlParser reads a configuration file.
-type yamlParser struct{ path string }
-
-// Unmarshal implements [koanf.Parser].
-func (p yamlParser) Unmarshal(data []byte) (map[string]any, error) {
-	values := map[string]any{}
-	if err := yaml.Unmarshal(data, &values); err != nil {
-		return nil, policyfile.YAMLError(p.path, err, "write each key once, as KEY: VALUE; indent the keys of arl serve under serve:")
-	}
-	return values, nil
-}
-
-// Marshal implements [koanf.Parser].
-func (yamlParser) Marshal(values map[string]any) ([]byte, error) { return yaml.Marshal(values) }
