@@ -79,9 +79,12 @@ chaos: export RAPID_CHECKS ?= 5000
 test agents operations race: export GOGC ?= 400
 test agents operations race: export GOMEMLIMIT ?= 2GiB
 
+# go test begins with these, so that none of them runs alone at the end.
+LONGEST := cmd/arl ledger
+
 test: ## every test of Go but the drills, with its default budget; ends with a summary
 	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m $(TESTFLAGS) \
-		$$(go list ./... $(HIDDEN) | grep -vxF $(AGENTS:%=-e recoveryledger/%))
+		$(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(AGENTS:%=-e recoveryledger/%))
 
 # go test sees no change of what a test starts, so it must not keep the results of these two.
 agents: ## the agents of api/js and api/python against real ledgers, killed here and there (needs node, python3 with cryptography)
@@ -108,7 +111,7 @@ race: export GOFLAGS += $(UNWATCHED:%=-gcflags=%=-race=false)
 # Without go vet: make lint has its analyzers, and so has make test.
 race: ## tests with their small budgets under the race detector
 	@CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 45m $(TESTFLAGS) \
-		$$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(UNRACED) $(AGENTS)))
+		$(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(UNRACED) $(AGENTS)))
 
 # golangci-lint has every analyzer of go vet, which would take as long again.
 lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
