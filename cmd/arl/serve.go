@@ -119,6 +119,8 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	ctx, release := e.alive.Hangup(ctx, e.tls)
 	defer release()
 	e.alive.Opening()
+	e.opened = node.Opening(e.bound, e.tls, node.OpeningMost)
+	defer e.opened()
 	counts := metrics.New()
 	o.cell.Agreed, o.cell.Version = counts.Agreed, version
 	cutoff := node.NewCutoff(e.listener)
@@ -214,6 +216,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	if err := cmp.Or(o.notifying.Begin(n, config.Metrics), o.publishing.Begin(ctx, n, p.Root, s.Checkpoint)); err != nil {
 		return err
 	}
+	e.opened()
 	if err := a.printStarted(e.started(n, p.Root, begins)); err != nil {
 		return err
 	}

@@ -26,13 +26,15 @@ import (
 // data directory. An error in the flags of arl serve is found then, so that a mistake leaves
 // nothing behind.
 type serveSetup struct {
-	listener    net.Listener
+	bound       service.Listener
+	listener    net.Listener       // bound, or what closes its connections
 	url         string             // of the server, for this machine
 	tls         *certificate.Files // nil: plain HTTP
 	asksClients bool               // whether clients must present certificates
 	certificate string             // absolute path of the server's; empty: plain HTTP
 	policy      *entry.Policy
 	alive       *node.Life // writes lines about the process
+	opened      func()     // leaves the listener to the server
 	policyErr   error      // of the policy file, which a ledger with a genesis does not need
 }
 
@@ -57,9 +59,10 @@ func (a *app) prepareServe(ctx context.Context, o *serveOptions) (*serveSetup, e
 		return nil, exit.With(exit.Config, err)
 	}
 	var asked string
-	if e.listener, asked, err = service.Listen(ctx, o.listen); err != nil {
+	if e.bound, asked, err = service.Listen(ctx, o.listen); err != nil {
 		return nil, exit.With(exit.Config, err)
 	}
+	e.listener = e.bound
 	e.url = node.ListenURL(asked, e.listener.Addr(), e.tls != nil)
 	return e, nil
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,6 @@ import (
 	"recoveryledger/ledger/cluster"
 	"recoveryledger/ledger/cluster/peer"
 	"recoveryledger/ledger/cluster/site"
-	"recoveryledger/testdata/budget"
 	"recoveryledger/testdata/program"
 )
 
@@ -139,6 +139,18 @@ func (m *machine) process(data string, args ...string) (n *node, serves func()) 
 		}
 		n.url = started.URL
 	}
+}
+
+// opens waits until a node says where it listens, which it does before it serves.
+func (n *node) opens() (url string) {
+	n.m.t.Helper()
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(askEvery) {
+		if found := regexp.MustCompile(`msg=opening .*address=(\S+)`).FindStringSubmatch(n.said.String()); found != nil {
+			return "http://" + found[1]
+		}
+	}
+	n.m.t.Fatalf("%s does not open: %s", n.data, n.said)
+	return ""
 }
 
 // enrols makes the key of my-agent, and lets the agent in at a ledger.
@@ -456,39 +468,5 @@ func TestStart(t *testing.T) {
 	}
 	if said := m.refused(2, "cluster", "start", "--nodes", "0"); !strings.Contains(said, "--nodes 0") {
 		t.Error(said)
-	}
-}
-
-// TestCutOff: a node that no majority answers reads on, and neither denies an entry nor takes one.
-// It resumes by itself.
-func TestCutOff(t *testing.T) {
-	budget.Unraced(t, "TestClusterChaos cuts nodes off, too")
-	m := newMachine(t)
-	a := m.first()
-	b := m.join("b", a)
-	b.voters(2)
-	receipts := []string{b.submit("before")}
-	m.check(receipts, a, b)
-	a.kill()
-	for path, want := range map[string]int{"/v1/entries/0": 200, "/v1/entries/99": 503, "/v1/consistency/1/99": 503, "/v1/agents/nobody": 503, "/readyz": 503, "/healthz": 200, "/v1/tasks": 503} {
-		if status, body := b.get(path); status != want {
-			t.Errorf("GET %s of a node that is cut off: %d, want %d: %s", path, status, want, body)
-		}
-	}
-	response, err := http.Post(b.url+"/v1/entries", "application/json", strings.NewReader("{}"))
-	must(t, err)
-	must(t, response.Body.Close())
-	if response.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a write gets %d", response.StatusCode)
-	}
-	if said := m.refused(9, "cluster", "token", "--data", "b"); !strings.Contains(said, "run the command again") {
-		t.Errorf("a token of a node that is cut off: %s", said)
-	}
-	a = m.serve("a")
-	b.voters(2)
-	receipts = append(receipts, b.submit("after"))
-	m.check(receipts, a, b)
-	if status, body := b.get("/v1/entries/99"); status != http.StatusNotFound {
-		t.Errorf("what nobody registered: %d %s", status, body)
 	}
 }

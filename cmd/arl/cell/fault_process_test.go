@@ -3,6 +3,7 @@
 package cell_test
 
 import (
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"recoveryledger/testdata/budget"
 )
 
 // TestDivergedNode gives a node another secret than the others have. The node takes no batch of
@@ -60,4 +63,46 @@ func (m *machine) edit(name, member, value string) {
 	content, err = json.Marshal(all)
 	must(m.t, err)
 	must(m.t, os.WriteFile(m.Path(name), content, 0o600))
+}
+
+// TestCutOff: a node that no majority answers reads on, and neither denies an entry nor takes one.
+// One that starts then refuses requests, so that clients go on to another node. Both resume by
+// themselves.
+func TestCutOff(t *testing.T) {
+	budget.Unraced(t, "TestClusterChaos cuts nodes off, too")
+	m := newMachine(t)
+	a := m.first()
+	b := m.join("b", a)
+	b.voters(2)
+	receipts := []string{b.submit("before")}
+	m.check(receipts, a, b)
+	a.kill()
+	for path, want := range map[string]int{"/v1/entries/0": 200, "/v1/entries/99": 503, "/v1/consistency/1/99": 503, "/v1/agents/nobody": 503, "/readyz": 503, "/healthz": 200, "/v1/tasks": 503} {
+		if status, body := b.get(path); status != want {
+			t.Errorf("GET %s of a node that is cut off: %d, want %d: %s", path, status, want, body)
+		}
+	}
+	response, err := http.Post(b.url+"/v1/entries", "application/json", strings.NewReader("{}"))
+	must(t, err)
+	must(t, response.Body.Close())
+	if response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("a write gets %d", response.StatusCode)
+	}
+	if said := m.refused(9, "cluster", "token", "--data", "b"); !strings.Contains(said, "run the command again") {
+		t.Errorf("a token of a node that is cut off: %s", said)
+	}
+	b.kill()
+	b, serves := m.begin("b")
+	b.url = b.opens()
+	if status, body := b.get("/readyz"); status != http.StatusServiceUnavailable || !strings.Contains(body, "waits for other nodes") {
+		t.Errorf("a node that waits for others: %d %s", status, body)
+	}
+	a = m.serve("a")
+	serves()
+	b.voters(2)
+	receipts = append(receipts, b.submit("after"))
+	m.check(receipts, a, b)
+	if status, body := b.get("/v1/entries/99"); status != http.StatusNotFound {
+		t.Errorf("what nobody registered: %d %s", status, body)
+	}
 }

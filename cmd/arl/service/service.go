@@ -16,17 +16,26 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
+// Listener is a listener whose Accept can be interrupted.
+type Listener interface {
+	net.Listener
+	SetDeadline(t time.Time) error
+}
+
 // Listen returns the listener that the service manager opened, a [Given], otherwise a new listener
 // on the TCP address. It also returns the address that was asked for.
-func Listen(ctx context.Context, address string) (net.Listener, string, error) {
+func Listen(ctx context.Context, address string) (Listener, string, error) {
 	given, err := activation.Listeners()
 	switch {
 	case err != nil:
 		return nil, "", fmt.Errorf("the listener of the service manager: %w", err)
 	case len(given) == 0:
 		var config net.ListenConfig
-		opened, err := config.Listen(ctx, "tcp", address)
-		return opened, address, err
+		listener, err := config.Listen(ctx, "tcp", address)
+		if err != nil {
+			return nil, "", err
+		}
+		return listener.(*net.TCPListener), address, nil // as package net says of this network
 	case len(given) > 1 || given[0] == nil || given[0].Addr().Network() != "tcp":
 		return nil, "", fmt.Errorf("the service manager opened %d sockets: want one ListenStream of TCP", len(given))
 	}
