@@ -13,6 +13,7 @@ import (
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 )
 
 // gatedDisk lets a test hold all syncs.
@@ -211,6 +212,7 @@ func TestI3I5HeadsGrowAndAreConsistent(t *testing.T) {
 // I4: what an entry's leaf is when it is answered, it is after growth, restarts
 // and compactions.
 func TestI4BytesNeverChange(t *testing.T) {
+	budget.Unraced(t, "one question after the other; TestConcurrentSubmittersShareCommits has the goroutines")
 	cfg := config(t, vfs.NewMem())
 	var want [][]byte
 	for range 6 {

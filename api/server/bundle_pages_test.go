@@ -28,6 +28,7 @@ func TestRandomBundles(t *testing.T) { withAndWithout(t, testRandomBundles) }
 
 func testRandomBundles(t *testing.T, c *panel) {
 	t.Helper()
+	budget.Unraced(t, "one question after the other")
 	agents := []entry.Principal{"agent-1", "agent-2", "agent-3"}
 	run, told := 0, 0
 	rapid.Check(t, func(r *rapid.T) {

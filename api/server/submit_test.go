@@ -17,6 +17,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
@@ -213,6 +214,7 @@ func TestBatchWithoutPrefixIsAProblem(t *testing.T) {
 // The last line may end without a line break; one line more than the limit is
 // refused, and those before it are registered.
 func TestBatchLimits(t *testing.T) {
+	budget.Unraced(t, "one batch after the other")
 	n := start(t, nil)
 	sent := []*entry.Entry{n.good(), n.good()}
 	results, problem := n.readBatchAnswer(n.post(api.MediaNDJSON, bytes.TrimSuffix(batchOf(sent...), []byte("\n"))), sent)

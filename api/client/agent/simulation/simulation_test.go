@@ -33,6 +33,7 @@ func number(name string) (n uint64, ok bool) {
 // ones, and those that failed once. With ARL_SEED it runs that one, and prints
 // what happens.
 func TestReplay(t *testing.T) {
+	budget.Unraced(t, "TestChaosSimulation runs other seeds in the same way")
 	seeds, out := []uint64{297496, 310496, 333845, 354213, 428166, 440879, 442198, 443527, 513356, 548155, 720258, 847746, 936262}, io.Discard
 	for seed := range uint64(20) {
 		seeds = append(seeds, seed)
