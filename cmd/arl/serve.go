@@ -119,7 +119,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	ctx, release := e.alive.Hangup(ctx, e.tls)
 	defer release()
 	e.alive.Opening()
-	e.opened = node.Opening(e.bound, e.tls, node.OpeningMost)
+	e.opened = node.AnswerOpening(e.bound, e.tls, node.OpeningMost)
 	defer e.opened()
 	counts := metrics.New()
 	o.cell.Agreed, o.cell.Version = counts.Agreed, version

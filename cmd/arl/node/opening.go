@@ -7,7 +7,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -27,14 +26,14 @@ const OpeningMost = 10 * time.Second
 // openingConnections is how many connections are answered at once. The database needs the files.
 const openingConnections = 64
 
-// Opening answers requests at the address of a ledger that opens for longer than after, so that
-// clients ask another node, and whoever watches the process knows that it lives. Each request is
-// refused, but for GET /healthz. t is nil for plain HTTP.
+// AnswerOpening answers requests at the address of a ledger that opens for longer than after, so
+// that clients ask another node, and whoever watches the process knows that it lives. Each request
+// is refused, but for GET /healthz. t is nil for plain HTTP.
 //
-// end leaves the listener to the ledger: Opening takes no connection any more, and answers those
-// that it has. It can be called again.
-func Opening(at service.Listener, t *certificate.Files, after time.Duration) (end func()) {
-	server := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second, Handler: http.HandlerFunc(answerOpening),
+// end leaves the listener to the ledger: AnswerOpening takes no connection any more, and answers
+// those that it has. It can be called again.
+func AnswerOpening(at service.Listener, t *certificate.Files, after time.Duration) (end func()) {
+	server := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second, Handler: http.HandlerFunc(refuseOpening),
 		ErrorLog: log.New(io.Discard, "", 0)} // what clients do wrong
 	server.SetKeepAlivesEnabled(false) // the next request may find the ledger
 	opened, over := make(chan struct{}), make(chan struct{})
@@ -85,8 +84,8 @@ func (l *lent) Accept() (net.Conn, error) {
 // Close implements [net.Listener].
 func (l *lent) Close() error { return nil }
 
-// answerOpening answers as the server of the ledger would.
-func answerOpening(to http.ResponseWriter, r *http.Request) {
+// refuseOpening answers as the server of the ledger would.
+func refuseOpening(to http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet && r.URL.Path == api.PathHealth {
 		answerJSON(to, http.StatusOK, api.MediaJSON, &api.Status{Status: "ok"})
 		return
@@ -95,7 +94,7 @@ func answerOpening(to http.ResponseWriter, r *http.Request) {
 		WithRemedy("send the same request again, to this node later or to another one; the log of arl serve says how far the ledger is")
 	refusal.RetryAfterMS = time.Second.Milliseconds()
 	p := api.NewProblem(refusal)
-	to.Header().Set("Retry-After", strconv.Itoa(1))
+	to.Header().Set("Retry-After", "1")
 	answerJSON(to, p.Status, api.MediaProblem, p)
 }
 

@@ -25,7 +25,7 @@ func bound(t *testing.T) *net.TCPListener {
 	return l
 }
 
-// follows serves at a listener that Opening has left, and asks.
+// follows serves at a listener that AnswerOpening has left, and asks.
 func follows(t *testing.T, l *net.TCPListener) {
 	t.Helper()
 	server := &http.Server{ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
@@ -42,7 +42,7 @@ func follows(t *testing.T, l *net.TCPListener) {
 // node, and is alive. Clients that ask nothing do not keep the listener from the ledger.
 func TestOpening(t *testing.T) {
 	l := bound(t)
-	end := node.Opening(l, nil, 0)
+	end := node.AnswerOpening(l, nil, 0)
 	base := "http://" + l.Addr().String()
 	if got := read(t, base+api.PathHealth); got != "200 OK\n"+`{"status":"ok"}` {
 		t.Errorf("health: %s", got)
@@ -76,7 +76,7 @@ func TestOpening(t *testing.T) {
 // with its listener.
 func TestOpeningIsShort(t *testing.T) {
 	l := bound(t)
-	end := node.Opening(l, nil, time.Hour)
+	end := node.AnswerOpening(l, nil, time.Hour)
 	waits, err := new(net.Dialer).DialContext(t.Context(), "tcp", l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestOpeningIsShort(t *testing.T) {
 	}
 
 	failed := bound(t)
-	end = node.Opening(failed, nil, 0)
+	end = node.AnswerOpening(failed, nil, 0)
 	if err := failed.Close(); err != nil {
 		t.Fatal(err)
 	}
