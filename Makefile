@@ -9,7 +9,7 @@ DATA     ?= ./data
 LISTEN   ?= 127.0.0.1:8087
 FUZZTIME ?= 30s
 
-# Extra arguments of go test in make test, race and chaos, for example TESTFLAGS=-v.
+# Extra arguments of go test in make test, e2e, race and chaos, for example TESTFLAGS=-v.
 TESTFLAGS ?=
 # Arguments of the benchmark program in make bench.
 BENCHARGS ?=
@@ -49,11 +49,14 @@ HIDDEN := ./.ci/testsummary ./testdata/budget ./testdata/needs ./testdata/progra
 # Packages in other languages, with tests of their own.
 AGENTS := api/js api/python
 
-.PHONY: help build run cluster demo test agents race lint cross fuzz bench chaos interop js mcp exporters operations dashboards browser picture python draft release packages goreleaser tools vuln
+# The other packages whose tests start arl as a program (TestEndToEndPackages).
+E2E := cmd/arl cmd/arl/bridges cmd/arl/cell cmd/arl/kits
+
+.PHONY: help build run cluster demo test e2e agents race lint cross fuzz bench chaos interop js mcp exporters operations dashboards browser picture python draft release packages goreleaser tools vuln
 .DEFAULT_GOAL := help
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/arl, with the version in it
 	go build -ldflags '-s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)' -o bin/arl ./cmd/arl
@@ -67,31 +70,36 @@ cluster: build ## three nodes of one ledger on loopback; prints what to try
 demo: build ## agents fail and are rolled back, as real processes on loopback
 	@bin/arl demo
 
-# Two packages more than there are processors: some tests wait for processes, lanes and clocks. The
-# limit of a package ends what hangs. It is twice what cmd/arl needs beside compilers with cold caches.
 # Random tests begin at one seed, so that two runs of one commit do the same; make
 # chaos draws its own, and tries many more.
-test agents operations race: export RAPID_SEED ?= 1
-test: export RAPID_CHECKS ?= 60
+test e2e agents operations race: export RAPID_SEED ?= 1
+test e2e: export RAPID_CHECKS ?= 60
 chaos: export RAPID_CHECKS ?= 5000
 # Most processes of the tests live for a second. Fewer collections save a fifth of the processor
 # time, and the limit of a process bounds what they cost in memory.
-test agents operations race: export GOGC ?= 400
-test agents operations race: export GOMEMLIMIT ?= 2GiB
+test e2e agents operations race: export GOGC ?= 400
+test e2e agents operations race: export GOMEMLIMIT ?= 2GiB
+
+# Two packages more than there are processors: some tests wait for processes, lanes and clocks. The
+# limit of a package ends what hangs. It is twice what cmd/arl needs beside compilers with cold caches.
+UNHURRIED := -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m
 
 # go test begins with these, so that none of them runs alone at the end.
-LONGEST := cmd/arl ledger
+LONGEST := ledger verify/bundle coord verify
 
-test: ## every test of Go but the drills, with its default budget; ends with a summary
-	@$(TEST) -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m $(TESTFLAGS) \
-		$(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(AGENTS:%=-e recoveryledger/%))
+test: ## every test of Go that starts no arl, with its default budget; ends with a summary
+	@$(TEST) $(UNHURRIED) $(TESTFLAGS) \
+		$(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(E2E) $(AGENTS)))
+
+e2e: ## arl as people and machines start it: commands, scripts, documents, clusters; also killed
+	@$(TEST) $(UNHURRIED) $(TESTFLAGS) $(E2E:%=./%)
 
 # go test sees no change of what a test starts, so it must not keep the results of these two.
 agents: ## the agents of api/js and api/python against real ledgers, killed here and there (needs node, python3 with cryptography)
 	@$(TEST) -count=1 -timeout 15m $(TESTFLAGS) $(AGENTS:%=./%)
 
 # In these packages one goroutine works, in every test (TestUnracedPackages): the race detector can
-# find nothing, so that make race leaves them to make test.
+# find nothing, so that make race leaves them out.
 UNRACED := api/certificate api/report cmd/arl/glossary coord/bundle coord/codec coord/compact \
 	coord/policyfile coord/recovery coord/recovery/adversary coord/recovery/ask coord/recovery/drift \
 	coord/recovery/enact coord/recovery/figure coord/recovery/importer/foreign \
@@ -108,17 +116,20 @@ UNWATCHED := crypto/internal/fips140/edwards25519/... filippo.io/edwards25519/..
 race: export GOFLAGS += $(UNWATCHED:%=-gcflags=%=-race=false)
 
 # One package more than there are processors, for the same reason; a package takes more memory here.
-# Without go vet: make lint has its analyzers, and so has make test.
+# Without go vet: make lint has its analyzers, and so have make test and make e2e.
 race: ## tests with their small budgets under the race detector
 	@CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 45m $(TESTFLAGS) \
-		$(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(UNRACED) $(AGENTS)))
+		./cmd/arl $(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(UNRACED) $(AGENTS)))
 
 # golangci-lint has every analyzer of go vet, which would take as long again.
-lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows
+# What the tests of this name read is the tree alone: import arrows, sizes, widths, links, lists.
+TREE := ^Test(Architecture|CommentWidth|EndToEnd|Hidden|Links|MarkdownWidth|NoPlaceholders|Unraced)
+
+lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows, links and widths
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go') </dev/null) && { test -z "$$unformatted" || \
 		{ printf 'not formatted; run gofmt -w on\n%s\n' "$$unformatted"; exit 1; }; }
 	$(GOLANGCI) run ./... $(HIDDEN)
-	go test -run '^TestArchitecture' ./cmd/arl
+	go test -run '$(TREE)' ./cmd/arl
 
 # vet type-checks every package and every test, once a system; linking arl shows
 # that nothing is missing. Nothing is run, so the compiler optimizes nothing: it takes a third less

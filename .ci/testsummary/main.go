@@ -1,8 +1,8 @@
 // Command testsummary runs go test -json with its own arguments, prints
 // each package's line as it comes and the output of what failed, and ends
 // with the tests that were skipped and one line of counts. It fails when go
-// test does. With TEST_SUMMARY set, the package lines, skips and counts are
-// also written to that file.
+// test does. With TEST_SUMMARY set, it appends the package lines, skips and
+// counts to that file, too.
 //
 // A test that skips for want of a program or of data says "missing: NAME". With
 // CI set that is a failure, unless NAME lies in ../shared and nothing does.
@@ -33,8 +33,8 @@ func main() {
 // its root.
 const shared = "../shared"
 
-// run executes go test and writes the summary to stdout and, unless the name
-// is empty, to a file.
+// run executes go test. It writes the summary to stdout and, unless the name is empty, behind what
+// a file has.
 func (s *summary) run(args []string, file string) error {
 	cmd := exec.CommandContext(context.Background(), "go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = os.Stderr
@@ -50,7 +50,7 @@ func (s *summary) run(args []string, file string) error {
 	fmt.Fprint(s.out, strings.Join(s.skips, ""), s.counts())
 	if file != "" {
 		text := strings.Join(s.packages, "") + strings.Join(s.skips, "") + s.counts()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		if err := appendTo(file, text); err != nil {
 			return err
 		}
 	}
@@ -58,6 +58,16 @@ func (s *summary) run(args []string, file string) error {
 		waitErr = errors.New("tests that CI wants were skipped")
 	}
 	return errors.Join(readErr, waitErr)
+}
+
+// appendTo writes once, so that what two runs write at the same time is not mixed.
+func appendTo(file, text string) error {
+	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // event is one line of go test -json (go doc test2json).

@@ -173,6 +173,29 @@ func TestHiddenPackages(t *testing.T) {
 	}
 }
 
+// TestEndToEndPackages: make test has the packages whose tests start no arl. Of the others make
+// agents has those in other languages, and make e2e has the rest.
+func TestEndToEndPackages(t *testing.T) {
+	makefile := readFile(t, "Makefile")
+	var listed []string
+	for _, name := range []string{"E2E", "AGENTS"} {
+		_, list, _ := strings.Cut(makefile, "\n"+name+" := ")
+		list, _, _ = strings.Cut(list, "\n")
+		listed = append(listed, strings.Fields(list)...)
+	}
+	var start []string
+	for _, name := range tracked(t, root) {
+		if strings.HasSuffix(name, "_test.go") && strings.Contains(readFile(t, name), `"recoveryledger/testdata/program"`) {
+			start = append(start, path.Dir(name))
+		}
+	}
+	slices.Sort(listed)
+	slices.Sort(start)
+	if start = slices.Compact(start); !slices.Equal(listed, start) {
+		t.Errorf("the Makefile has %q in E2E and AGENTS; the tests of %q start arl", listed, start)
+	}
+}
+
 // TestMarkdownWidth holds prose to 100 columns. Tables and code cannot be broken.
 func TestMarkdownWidth(t *testing.T) {
 	const width = 100

@@ -16,7 +16,7 @@ import (
 
 // racedScripts are the scripts that run with go test -short, and so in make race: what goes on at
 // once in a server, a witness, an agent or an engine, behind every group of routes. What the other
-// scripts run is one command after the other on the same routes; make test runs them all.
+// scripts run is one command after the other on the same routes; make e2e runs them all.
 var racedScripts = []string{
 	"entries",        // entries and receipts: submitted, in batches, listed, read
 	"evidence",       // what convicts an agent that signs two objects under one id
@@ -32,7 +32,7 @@ var racedScripts = []string{
 }
 
 // unraced are the tests that do not run with go test -short, and so not in make race, with the
-// reason. make test runs them all.
+// reason. make e2e runs them all.
 var unraced = map[string]string{
 	"TestPages":                        "the commands of the documents run one after the other, on routes that scripts have",
 	"TestImportRealRunsChaos":          "one client submits what TestScripts submits, 5,000 times",

@@ -1,6 +1,6 @@
 // Package budget says how much work a test does: how many crashes, streams or seeds it tries.
 //
-// A test has three budgets. make test gives it the usual one, go test -short a small one, and
+// A test has three budgets. go test gives it the usual one, go test -short a small one, and
 // make chaos a large one. make race runs with -short: the race detector makes a test some ten
 // times slower, and it needs each way through the code a few times only.
 //

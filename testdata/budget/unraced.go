@@ -7,7 +7,7 @@ import (
 )
 
 // Raced runs the tests of a package, and returns their exit code. make race runs those with these
-// names, and leaves the others to make test, for the reasons that [Unraced] has.
+// names, and leaves the others to runs without the detector, for the reasons that [Unraced] has.
 //
 //	func TestMain(m *testing.M) { os.Exit(budget.Raced(m, "TestWorkersChangeNothing")) }
 func Raced(m *testing.M, names ...string) int {
@@ -20,7 +20,7 @@ func Raced(m *testing.M, names ...string) int {
 	return m.Run()
 }
 
-// Unraced leaves a test to make test: make race does without it, and says so with the reason. It is
+// Unraced leaves a test out of make race, which says so with the reason. It is
 // for a test in which one goroutine works and no other, in this process or in one that it starts
 // with the race detector, or in which the goroutines do what those of a named test do. The detector
 // can find nothing there, and costs ten times the processor time.
@@ -31,7 +31,7 @@ func Raced(m *testing.M, names ...string) int {
 func Unraced(tb testing.TB, reason string) {
 	tb.Helper()
 	if leaves(raced && testing.Short() && !Large(), flag.Lookup("test.run").Value.String()) {
-		tb.Skip("left to make test: " + reason)
+		tb.Skip("left out of make race: " + reason)
 	}
 }
 

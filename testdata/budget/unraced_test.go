@@ -11,7 +11,7 @@ func TestUnraced(t *testing.T) {
 	t.Run("a test", func(t *testing.T) {
 		t.Cleanup(func() {
 			if t.Skipped() && !raced {
-				t.Error("make test leaves a test out")
+				t.Error("a run without the race detector leaves a test out")
 			}
 		})
 		Unraced(t, "the test shows that make race leaves it out")

@@ -103,7 +103,7 @@ func build(dir, version string, race bool) (err error) {
 	command := exec.CommandContext(context.Background(), "go", append(args, filepath.Join(needs.Root(), "cmd", "arl"))...)
 	command.Dir = shared
 	if raced && !race {
-		command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath") // as make test has compiled the packages
+		command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath") // as the Makefile has compiled the packages
 	}
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build arl: %w\n%s", err, out)
