@@ -18,7 +18,7 @@ func (s *State) Census(now int64) (c Census) {
 		if c.States[inc.state]++; s.missedAnswerOf(inc, now).isOpen() {
 			c.Unacknowledged++
 		}
-		if s.notFenced(inc, now) != "" {
+		if !s.fenced(inc, now) {
 			c.NotFenced++
 		}
 		if p := s.waiting(inc, now); p != nil && inc.state.Open() {

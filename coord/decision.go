@@ -70,7 +70,10 @@ func (s *State) admitDecision(e *entry.Entry, body *entry.Decision, signer verif
 	s.assessed = assessed{e, s.size, a}
 	switch d.Act {
 	case entry.ActContain:
-		return s.admitContain(d, a)
+		if refusal := s.unfenceable(d.number, a, d.Exp*1000, d.now); refusal != nil {
+			return refusal
+		}
+		return nil
 	case entry.ActEscalate:
 		return s.admitEscalate(d, a)
 	case entry.ActAmend:
@@ -194,14 +197,6 @@ func (s *State) checkScope(d *decisionOf, a *assessment) error {
 		return mismatch("rollback_set.root", "not the root over the rollback set of size %d that the rules give", want.Size)
 	case *d.Impact != a.impact:
 		return mismatch("impact", "%+v, the plan's is %+v", *d.Impact, a.impact)
-	}
-	return nil
-}
-
-// admitContain checks that the plan can be fenced within the limits.
-func (s *State) admitContain(d *decisionOf, a *assessment) error {
-	if refusal := s.unfenceable(d.number, a, d.Exp*1000, d.now); refusal != nil {
-		return refusal
 	}
 	return nil
 }

@@ -13,22 +13,28 @@ func (s *State) holding(inc *incident, now int64) bool {
 	return inc.state.Open() && now < inc.hold.exp && !s.void(&inc.hold.decided)
 }
 
-// notFenced returns why other agents may build on what an open incident may undo. It is empty if
-// they may not. The plan of a decision in force is fenced in any case.
+// fenced reports whether no other agent may build on what an open incident may undo. The plan of a
+// decision in force is fenced in any case.
+func (s *State) fenced(inc *incident, now int64) bool {
+	planned := inc.current != nil && inc.proposal == nil
+	whole := inc.proposal == nil || len(inc.hold.members) >= len(inc.proposal.members)
+	return !inc.state.Open() || planned || inc.notFenced == "" && whole && s.holding(inc, now)
+}
+
+// notFenced returns why an incident is not fenced; empty: it is.
 func (s *State) notFenced(inc *incident, now int64) string {
+	if s.fenced(inc, now) {
+		return ""
+	}
 	holding := s.holding(inc, now)
 	switch {
-	case !inc.state.Open() || inc.current != nil && inc.proposal == nil:
-		return ""
 	case inc.notFenced != "" && holding:
 		return inc.notFenced + "; what was fenced before stays fenced"
 	case inc.notFenced != "":
 		return inc.notFenced
-	case holding && inc.proposal != nil && len(inc.hold.members) < len(inc.proposal.members):
+	case holding:
 		return fmt.Sprintf("entry %d fences %d of %d members: signals over edges alone fence just those edges",
 			inc.hold.index, len(inc.hold.members), len(inc.proposal.members))
-	case holding:
-		return ""
 	case inc.hold.index == 0:
 		return "no decision has fenced anything yet"
 	case s.void(&inc.hold.decided):

@@ -255,7 +255,7 @@ func (s *State) void(d *decided) bool {
 
 // waiting returns the proposal of an incident that may still be answered.
 func (s *State) waiting(inc *incident, now int64) *proposal {
-	if p := inc.proposal; p != nil && !s.void(&p.decided) && now < p.exp {
+	if p := inc.proposal; p != nil && now < p.exp && !s.void(&p.decided) {
 		return p
 	}
 	return nil

@@ -87,8 +87,9 @@ func NewCheckedState(origin string, check SignatureCheck) *State {
 		executions:  executions{names: compact.NewNames(0), users: map[childOf]uint64{}, comps: map[uint32]compensated{}},
 		checkpoints: checkpoints{names: compact.NewNames(0)},
 		runs:        runs{names: compact.NewNames(0)},
-		tasks:       newTasks(),
-		open:        map[uint32]struct{}{}, cooldowns: map[cooldownKey]int64{},
+		tasks: tasks{names: compact.NewNames(0), of: map[uint32]uint32{}, pointOf: map[uint32]uint32{}, byPoint: map[string]uint32{},
+			waiting: map[uint32]struct{}{}, held: map[entry.Principal]int64{}, states: map[entry.TaskState]int64{}},
+		open: map[uint32]struct{}{}, cooldowns: map[cooldownKey]int64{},
 		incidentsByExecution: map[uint32][]uint32{}, incidentsByLine: map[uint32][]uint32{},
 	}
 }

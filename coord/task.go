@@ -23,11 +23,6 @@ type tasks struct {
 	retries int64                     // claims after failures, of all tasks
 }
 
-func newTasks() tasks {
-	return tasks{names: compact.NewNames(0), of: map[uint32]uint32{}, pointOf: map[uint32]uint32{}, byPoint: map[string]uint32{}, waiting: map[uint32]struct{}{},
-		held: map[entry.Principal]int64{}, states: map[entry.TaskState]int64{}}
-}
-
 // task holds what the rules need of a task. Its executions and checkpoints are derived.
 type task struct {
 	entry.TaskStanding

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -23,6 +24,7 @@ import (
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/fair"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/budget"
 	"recoveryledger/verify"
 )
 
@@ -31,12 +33,13 @@ const (
 	manyAgents    = 1_000
 )
 
-// crowd returns the replica of a log with very many open incidents, and the instant of its end.
-// Signatures are not checked.
-func crowd(tb testing.TB) (*coordinator.Replica, int64) {
+// crowd returns the replica of a log with very many open incidents, which ends at an instant. They
+// are reported, or escalated: people are to decide, since the effect is not declared. Signatures
+// are not checked.
+func crowd(tb testing.TB, escalated bool, now int64) *coordinator.Replica {
 	tb.Helper()
 	c := coordinator.New(origin, func(entry.PublicKey, []byte, []byte) error { return nil })
-	fold, index, now := c.NewFold(), uint64(0), time.Now().UnixMilli()
+	fold, index := c.NewFold(), uint64(0)
 	key := func() entry.PublicKey {
 		public, _, err := ed25519.GenerateKey(nil)
 		if err != nil {
@@ -64,16 +67,41 @@ func crowd(tb testing.TB) (*coordinator.Replica, int64) {
 		agents[i] = key()
 		put(authority, &entry.Agent{Header: entry.Header{Iss: "authority"}, Principal: name(i), Op: entry.Enrol, Key: agents[i], Roles: []entry.Role{entry.RoleAgent}, Domain: "d", Span: entry.SpanWorkflow})
 	}
-	for i := range manyIncidents {
-		wid := entry.WorkflowID(fmt.Sprintf("flow-%d", i))
-		x := &entry.Execution{Header: entry.Header{Iss: name(i), Wid: wid}, Exec: fmt.Sprintf("x-%d", i), Parents: []entry.Parent{}, Effect: entry.EffectNone, Progress: entry.Failed}
-		put(agents[i%manyAgents], x)
-		put(agents[i%manyAgents], &entry.Signal{Header: entry.Header{Iss: name(i), Wid: wid}, Subject: x.Ref(), Class: "tool", Code: "error",
-			Standing: entry.StandingExecutor, Effects: entry.EffectsNone, ReplaySafety: entry.ReplaySafe, ObservedAt: now})
+	x := entry.Execution{Effect: entry.EffectNone, Progress: entry.Failed, Parents: []entry.Parent{}}
+	signal := entry.Signal{Class: "tool", Code: "error", Standing: entry.StandingExecutor, Effects: entry.EffectsNone, ReplaySafety: entry.ReplaySafe, ObservedAt: now}
+	if escalated {
+		x.Effect, signal.Effects, signal.ReplaySafety = entry.EffectUndeclared, entry.EffectsUnknown, entry.ReplayUnknown
+	}
+	ids := make([]uint64, manyIncidents)
+	for i := range ids {
+		x, signal := x, signal
+		x.Iss, x.Wid, x.Exec = name(i), entry.WorkflowID(fmt.Sprintf("flow-%d", i)), fmt.Sprintf("x-%d", i)
+		put(agents[i%manyAgents], &x)
+		signal.Iss, signal.Wid, signal.Subject, ids[i] = x.Iss, x.Wid, x.Ref(), index
+		put(agents[i%manyAgents], &signal)
 	}
 	c.Committed(verify.SignedHead{})
-	return c, now
+	if !escalated {
+		return c
+	}
+	coordinates := key()
+	put(authority, &entry.Agent{Header: entry.Header{Iss: "authority"}, Principal: "coordinator", Op: entry.Enrol, Key: coordinates, Roles: []entry.Role{entry.RoleCoordinator}, Domain: "d"})
+	c.Committed(verify.SignedHead{})
+	decisions := make([]*entry.Decision, manyIncidents)
+	c.Read(func(s *coord.State) {
+		for i, id := range ids {
+			decisions[i], _ = must(s.NextOf(id, now)).(*entry.Decision)
+		}
+	})
+	for _, decision := range decisions {
+		decision.Iss = "coordinator"
+		put(coordinates, decision)
+	}
+	c.Committed(verify.SignedHead{})
+	return c
 }
+
+func must(body entry.Body, _ int64) entry.Body { return body }
 
 // crowded returns the metrics of a ledger with every source that arl serve shows without witnesses
 // and without a cluster. The log itself is empty: the replica has the incidents.
@@ -108,9 +136,30 @@ func crowded(t *testing.T, c *coordinator.Replica) *Metrics {
 // takes less than 20 ms of the processor, the client's share and the collection of garbage among
 // them, and less than 1 MiB. Processor time, since others use the machine, too.
 func TestCensusOfManyIncidents(t *testing.T) {
-	c, now := crowd(t)
-	m := crowded(t, c)
-	server := httptest.NewServer(m.Handler())
+	now := time.Now().UnixMilli()
+	t.Run("reported", func(t *testing.T) {
+		censusOf(t, crowd(t, false, now), now, coord.Census{
+			States: map[entry.IncidentState]int{entry.IncidentReported: manyIncidents}, NotFenced: manyIncidents})
+	})
+	t.Run("escalated, and the fences have ended", func(t *testing.T) {
+		budget.Unraced(t, "one goroutine makes the incidents; the subtest before has those that read")
+		then := now - (100 * time.Hour).Milliseconds()
+		c := crowd(t, true, then)
+		censusOf(t, c, now, coord.Census{
+			States: map[entry.IncidentState]int{entry.IncidentEscalated: manyIncidents}, NotFenced: manyIncidents})
+		began := processorTime(t)
+		checkCensus(t, c, then, coord.Census{ // people may answer
+			States: map[entry.IncidentState]int{entry.IncidentEscalated: manyIncidents}, Waiting: manyIncidents, WaitingSince: then})
+		if took := processorTime(t) - began; took >= 20*time.Millisecond {
+			t.Errorf("%v of the processor", took)
+		}
+	})
+}
+
+// censusOf reads the metrics of a replica.
+func censusOf(t *testing.T, c *coordinator.Replica, now int64, want coord.Census) {
+	t.Helper()
+	server := httptest.NewServer(crowded(t, c).Handler())
 	defer server.Close()
 	read := func() (content []byte) {
 		response, err := http.Get(server.URL)
@@ -124,9 +173,11 @@ func TestCensusOfManyIncidents(t *testing.T) {
 		}
 		return content
 	}
-	want := fmt.Sprintf("\narl_incidents{state=%q} %d\n", entry.IncidentReported, manyIncidents)
-	if content := string(read()); !strings.Contains(content, want) || strings.Count(content, "\narl_incidents{") != len(entry.IncidentStates()) {
-		t.Errorf("the incidents are not counted, or not once:\n%s", content)
+	for state, n := range want.States {
+		line := fmt.Sprintf("\narl_incidents{state=%q} %d\n", state, n)
+		if content := string(read()); !strings.Contains(content, line) || strings.Count(content, "\narl_incidents{") != len(entry.IncidentStates()) {
+			t.Errorf("the incidents are not counted, or not once:\n%s", content)
+		}
 	}
 	runtime.GC() // what the crowd left
 	const reads = 20
@@ -142,10 +193,15 @@ func TestCensusOfManyIncidents(t *testing.T) {
 	if each >= 20*time.Millisecond*raceFactor {
 		t.Errorf("%v of the processor", each)
 	}
+	checkCensus(t, c, now, want)
+}
+
+func checkCensus(t *testing.T, c *coordinator.Replica, now int64, want coord.Census) {
+	t.Helper()
 	var census coord.Census
 	c.Read(func(s *coord.State) { census = s.Census(now) })
-	if census.States[entry.IncidentReported] != manyIncidents || census.NotFenced != manyIncidents {
-		t.Errorf("%+v", census)
+	if !reflect.DeepEqual(census, want) {
+		t.Errorf("%+v, want %+v", census, want)
 	}
 }
 
