@@ -30,8 +30,14 @@ func TestFind(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	m.Submitted("registered", time.Hour)
-	if f := m.Find(); !strings.Contains(f.Detail, "within more than ") {
+	slow := "; more than 1 of 100 submissions took longer than 10s; "
+	if f := m.Find(); !strings.Contains(f.Detail, slow) {
 		t.Errorf("%+v", f)
+	}
+	answer := httptest.NewRecorder()
+	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if found, err := metrics.Read(answer.Body.Bytes()); err != nil || !strings.Contains(found[len(found)-1].Detail, slow) {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 
