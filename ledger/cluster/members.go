@@ -311,6 +311,9 @@ func (n *Node) endTurn(ctx context.Context, taken *clientv3.TxnResponse) error {
 // majority among them; else etcd refuses.
 func (n *Node) Remove(ctx context.Context, name string) error {
 	if name == n.cfg.Name {
+		if len(n.etcd.Server.Cluster().Members()) == 1 {
+			return fmt.Errorf("%w: %s is the only node: stop it, and let arl cluster leave make it a single ledger", ErrName, name)
+		}
 		return fmt.Errorf("%w: %s ends with its removal, before it can answer: remove it at another node", ErrName, name)
 	}
 	c, err := n.Contact(ctx, name)

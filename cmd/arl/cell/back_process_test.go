@@ -165,6 +165,9 @@ func TestRemoveTheLeader(t *testing.T) {
 	m.arl("cluster", "remove", "n3", "--data", "a")
 	_ = c.cmd.Wait() // it was removed
 	a.voters(1)
+	if said := m.refused(6, "cluster", "remove", "n1", "--data", "a"); !strings.Contains(said, "only node") {
+		t.Errorf("the only node removes itself: %s", said)
+	}
 	receipts = append(receipts, a.submit("one"))
 	m.check(receipts, a)
 }

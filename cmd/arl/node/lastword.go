@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/api/certificate"
 	"recoveryledger/api/metrics"
+	"recoveryledger/ledger/entry"
 )
 
 // lastWordMost is how long a ledger that halted shows its last metrics. A Prometheus that reads
@@ -75,7 +76,8 @@ func (w *LastWord) Say(ctx context.Context, err error) error {
 	read := make(chan struct{}, 1)
 	s := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second, Handler: http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/metrics" {
-			http.Error(to, "the ledger has halted: its log says why", http.StatusServiceUnavailable)
+			answerRefusal(to, entry.Refuse(entry.NotReady, "", "the ledger has halted").
+				WithRemedy("the log of arl serve says why; a cluster has other nodes to ask"))
 			return
 		}
 		w.last.ServeHTTP(to, r)

@@ -65,7 +65,7 @@ func TestLastWord(t *testing.T) {
 	last.Take(m, listener, nil)
 	said := make(chan error, 1)
 	go func() { said <- last.Say(context.WithoutCancel(t.Context()), forked) }()
-	if other := read(t, "http://"+address+"/v1/log"); !strings.HasPrefix(other, "503 ") {
+	if other := read(t, "http://"+address+"/v1/log"); !strings.HasPrefix(other, "503 ") || !strings.Contains(other, "problem:not-ready") {
 		t.Errorf("another request: %.200s", other)
 	}
 	if final := read(t, "http://"+address+"/metrics"); !strings.Contains(final, `arl_invariant_violations_total{invariant="forked"} 1`) {

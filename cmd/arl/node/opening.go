@@ -93,8 +93,12 @@ func refuseOpening(to http.ResponseWriter, r *http.Request) {
 	refusal := entry.Refuse(entry.NotReady, "", "the ledger opens its database, or waits for other nodes of its cluster").
 		WithRemedy("send the same request again, to this node later or to another one; the log of arl serve says how far the ledger is")
 	refusal.RetryAfterMS = time.Second.Milliseconds()
-	p := api.NewProblem(refusal)
 	to.Header().Set("Retry-After", "1")
+	answerRefusal(to, refusal)
+}
+
+func answerRefusal(to http.ResponseWriter, refusal *entry.Refusal) {
+	p := api.NewProblem(refusal)
 	answerJSON(to, p.Status, api.MediaProblem, p)
 }
 
