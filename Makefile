@@ -234,7 +234,7 @@ packages: release ## build bin/release twice, install it in a system of its own,
 	@cmd/arl/packages/container $(CURDIR)/bin/release
 
 # The tool takes longer to build than everything else that makes packages, so that make tools
-# leaves it out.
+# leaves it out. .ci/run builds it beside everything else.
 goreleaser: $(GORELEASER) ## check goreleaser's configuration, and build this system's program by it as a snapshot
 	$(GORELEASER) check --quiet --config cmd/arl/packages/goreleaser.yaml
 	$(GORELEASER) build --snapshot --clean --single-target --config cmd/arl/packages/goreleaser.yaml
