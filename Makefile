@@ -87,7 +87,7 @@ UNHURRIED := -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m
 # go test begins with these, so that none of them runs alone at the end.
 LONGEST := ledger verify/bundle coord verify
 
-test: ## every test of Go that starts no arl, with its default budget; ends with a summary
+test: ## every package whose tests start no arl, with its default budgets; ends with a summary
 	@$(TEST) $(UNHURRIED) $(TESTFLAGS) \
 		$(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(E2E) $(AGENTS)))
 

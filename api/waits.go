@@ -112,11 +112,11 @@ type Why struct {
 
 // AgentCounts is what the log counts of a principal.
 type AgentCounts struct {
-	Confirmed   int64  `json:"confirmed" doc:"number of its judged signals that were corroborated"`
-	Unfounded   int64  `json:"unfounded" doc:"number of its judged signals that were dismissed"`
-	Memberships int64  `json:"memberships" doc:"number of its executions in plans in force, each once for every incident"`
-	Corrections int64  `json:"corrections" doc:"number of outcomes that it corrected after the record"`
-	SignalLimit int64  `json:"signal_limit" doc:"number of signals that it may send in an hour"`
-	SignalsLeft int64  `json:"signals_left" doc:"number of signals that it may still send in the hour before now; a signal about its own executions is taken once an hour, in any case"`
-	Last        uint64 `json:"last,omitzero" doc:"index of its newest entry; absent: it has written none"`
+	Corroborated int64  `json:"corroborated" doc:"number of its judged signals that were corroborated"`
+	Dismissed    int64  `json:"dismissed" doc:"number of its judged signals that were dismissed"`
+	Memberships  int64  `json:"memberships" doc:"number of its executions in plans in force, each once for every incident"`
+	Corrections  int64  `json:"corrections" doc:"number of outcomes that it corrected after the record"`
+	SignalLimit  int64  `json:"signal_limit" doc:"number of signals that it may send in an hour"`
+	SignalsLeft  int64  `json:"signals_left" doc:"number of signals that it may still send in the hour before now; a signal about its own executions is taken once an hour, in any case"`
+	Last         uint64 `json:"last,omitzero" doc:"index of its newest entry; absent: it has written none"`
 }

@@ -54,7 +54,7 @@ func (s *State) AgentCounts(p entry.Principal, now int64) (counts api.AgentCount
 	if ok {
 		u = &s.usage[number]
 	}
-	counts = api.AgentCounts{Confirmed: u.corroborated, Unfounded: u.dismissed, Corrections: u.corrections, Last: uint64(u.last)}
+	counts = api.AgentCounts{Corroborated: u.corroborated, Dismissed: u.dismissed, Corrections: u.corrections, Last: uint64(u.last)}
 	if policy, _ := s.chain.Policy(); policy != nil {
 		counts.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
 		counts.SignalsLeft = max(0, counts.SignalLimit-u.signals.used(now/minuteMS))

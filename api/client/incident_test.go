@@ -181,7 +181,7 @@ func TestAsked(t *testing.T) {
 	}
 	n.tamper("/v1/", func(body []byte) []byte {
 		body = bytes.Replace(body, []byte(`"exec":"`+string(subject)), []byte(`"exec":"other#exec`), 1)
-		return bytes.Replace(body, []byte(`"agents":[`), []byte(`"agents":[{"principal":"zz","domain":"","span":"workflow","roles":[],"capabilities":[],"enrolled":1,"keys":[],"counts":{"confirmed":0,"unfounded":0,"memberships":0}},`), 1)
+		return bytes.Replace(body, []byte(`"agents":[`), []byte(`"agents":[{"principal":"zz","domain":"","span":"workflow","roles":[],"capabilities":[],"enrolled":1,"keys":[],"counts":{"corroborated":0,"dismissed":0,"memberships":0}},`), 1)
 	})
 	if _, err := c.Why(t.Context(), id, subject); !errors.Is(err, client.ErrMalformed) {
 		t.Errorf("the reasons of another execution: %v", err)

@@ -99,8 +99,8 @@ func contentCases() []agentCase {
 	}
 }
 
-// unfoundedCases are those of decisions whose ground is missing.
-func unfoundedCases() []agentCase {
+// groundlessCases are those of decisions whose ground is missing.
+func groundlessCases() []agentCase {
 	return []agentCase{
 		{name: "decision/old-policy", ids: []string{"TRU-3"}, about: "the decision cites a policy that a newer one had replaced", play: func(p *play) {
 			p.charged()

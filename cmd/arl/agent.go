@@ -240,7 +240,7 @@ func (a *app) agentListCommand(t *access.Target) *cobra.Command {
 		Long: "List every principal that was ever enrolled, from the verified policy and agent entries. For a compromised key,\n" +
 			"the list shows the entry from which on the key is not trusted, and how many entries of the server the key signed\n" +
 			"from there on (arl entry list marks these entries). What the server counts of a principal comes last: its\n" +
-			"signals that were confirmed and that were unfounded, its executions in plans, the outcomes that it corrected,\n" +
+			"signals that were corroborated and that were dismissed, its executions in plans, the outcomes that it corrected,\n" +
 			"the signals that it may still send in this hour, and its newest entry.",
 		Example: "  arl agent list --domain my-team",
 		Args:    cobra.NoArgs,
@@ -261,7 +261,7 @@ func (a *app) agentList(ctx context.Context, c *access.Connection, domain string
 	if err != nil {
 		return err
 	}
-	l := a.NewList("PRINCIPAL", "ROLES", "DOMAIN", "SPAN", "KEY", "SINCE", "STATE", "CONFIRMED", "UNFOUNDED", "TO BE UNDONE", "CORRECTED", "SIGNALS LEFT", "NEWEST")
+	l := a.NewList("PRINCIPAL", "ROLES", "DOMAIN", "SPAN", "KEY", "SINCE", "STATE", "CORROBORATED", "DISMISSED", "TO BE UNDONE", "CORRECTED", "SIGNALS LEFT", "NEWEST")
 	for _, info := range chain.Agents() {
 		if domain != "" && info.Domain != domain {
 			continue
@@ -280,7 +280,7 @@ func (a *app) agentList(ctx context.Context, c *access.Connection, domain string
 		}
 		for _, key := range agent.Keys {
 			if err := l.Add(nil, string(agent.Principal), words.JoinRoles(key.Roles), agent.Domain, string(agent.Span), key.KeyID,
-				decimal(key.Enrolled), agent.State(&key), fmt.Sprint(n.Confirmed), fmt.Sprint(n.Unfounded), fmt.Sprint(n.Memberships), fmt.Sprint(n.Corrections), fmt.Sprint(n.SignalsLeft), decimal(n.Last)); err != nil {
+				decimal(key.Enrolled), agent.State(&key), fmt.Sprint(n.Corroborated), fmt.Sprint(n.Dismissed), fmt.Sprint(n.Memberships), fmt.Sprint(n.Corrections), fmt.Sprint(n.SignalsLeft), decimal(n.Last)); err != nil {
 				return err
 			}
 		}

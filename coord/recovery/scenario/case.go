@@ -45,7 +45,8 @@ type Case struct {
 	// Keep are the parts of answers that traces of the case may have: payload, citations. Without
 	// them a trace has digests alone.
 	Keep []string `json:"keep,omitzero"`
-	// Tags put the case into slices of the report; see [TagAdversarial].
+	// Tags put the case into slices of the report: adversarial for a case that was made to break
+	// the recovery, holdout for one that no policy was tuned on, or any other word.
 	Tags []string `json:"tags,omitzero"`
 	// Budget bounds what recovering this case may cost, beside the policy's
 	// own limits; the stricter of the two counts.
@@ -66,14 +67,6 @@ type Case struct {
 const (
 	KeepPayload   = "payload"
 	KeepCitations = "citations"
-)
-
-// The tags with a meaning: slices that the report judges on their own.
-const (
-	// TagAdversarial marks a case that was made to break the recovery.
-	TagAdversarial = "adversarial"
-	// TagHoldout marks a case that no policy was tuned on.
-	TagHoldout = "holdout"
 )
 
 // Risk is what is at stake in a case.
