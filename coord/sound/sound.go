@@ -1,4 +1,5 @@
-// Package sound says which policies a ledger of this version should not take.
+// Package sound says which policies a ledger of this version should not take, and which entries a
+// ledger with such keys and such an index should not take.
 package sound
 
 import (

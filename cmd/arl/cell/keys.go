@@ -3,7 +3,6 @@ package cell
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/coord/sound"
 	"recoveryledger/ledger/cluster/peer"
 	"recoveryledger/ledger/entry"
 )
@@ -19,15 +19,13 @@ import (
 // keysTime is how long the other nodes may take to say which keys they have.
 const keysTime = 5 * time.Second
 
-// keysEverywhere refuses a policy that names a new key of the ledger which some voter does not sign
-// with: that voter could not go on under the policy.
+// keysEverywhere asks the other nodes for their keys if a policy names new keys of the ledger, see
+// [sound.Signed].
 func (s *Serving) keysEverywhere(n *node.Node, e *entry.Entry) error {
-	policy, ok := e.Body.(*entry.Policy)
-	if !ok || s.node == nil {
+	if s.node == nil {
 		return nil
 	}
-	known := slices.Concat(n.Replica.View().Chain.LedgerKeys(), n.Keys[0].VerifierKeys[:])
-	fresh := slices.DeleteFunc(slices.Clone(policy.LedgerKeys), func(key string) bool { return slices.Contains(known, key) })
+	fresh := n.NewKeys(e)
 	if len(fresh) == 0 {
 		return nil
 	}
@@ -37,24 +35,21 @@ func (s *Serving) keysEverywhere(n *node.Node, e *entry.Entry) error {
 	if err != nil {
 		return err
 	}
+	var others []sound.Peer
 	for i := range members {
 		m := &members[i]
-		if m.Name == s.node.Name() || !m.Voter {
+		if m.Name == s.node.Name() {
 			continue
 		}
-		shown, err := s.client.Head(ctx, m.Peer, 0)
-		if err != nil {
-			return entry.Refuse(entry.StateConflict, "ledger_keys", "node %s does not say which keys it has: %v", m.Name, err).
-				WithRemedy("start the node, or remove it from the cluster")
-		}
-		for _, key := range fresh {
-			if !slices.Contains(shown.Keys, key) {
-				return entry.Refuse(entry.StateConflict, "ledger_keys", "node %s does not sign with %.140q", m.Name, key).
-					WithRemedy("run arl cluster keys push, and start the node again")
+		others = append(others, sound.Peer{Name: m.Name, Voter: m.Voter, Keys: func() ([]string, error) {
+			shown, err := s.client.Head(ctx, m.Peer, 0)
+			if err != nil {
+				return nil, err
 			}
-		}
+			return shown.Keys, nil
+		}})
 	}
-	return nil
+	return sound.Signed(fresh, others)
 }
 
 func keysCommand(t *terminal.Terminal) *cobra.Command {

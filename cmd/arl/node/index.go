@@ -59,15 +59,6 @@ func (n *Node) observe(count func(ledger.Commit)) func(ledger.Commit) {
 	}
 }
 
-// admitIndex refuses index entries that are not the ledger's own.
-func (n *Node) admitIndex(x *entry.LogIndex) error {
-	if n.Index == nil {
-		return entry.Refuse(entry.StateConflict, "root", "the ledger keeps no index, and has not computed root %s", x.Root).
-			WithRemedy("start the ledger with arl serve --index")
-	}
-	return n.Index.Admit(x)
-}
-
 // withoutIndex returns an error if the policy requires an index: without an index, agents would
 // obey nothing.
 func withoutIndex(policy *entry.Policy) error {
@@ -75,15 +66,6 @@ func withoutIndex(policy *entry.Policy) error {
 		return nil
 	}
 	return exit.With(exit.Config, errors.New("the policy says index.required, so that agents obey only bundles with a proof of the index, and this ledger would keep no index: start the ledger with arl serve --index"))
-}
-
-// admitPolicy refuses a policy that requires an index if the ledger keeps none.
-func (n *Node) admitPolicy(policy *entry.Policy) error {
-	if n.Index != nil || !policy.IndexRequired() {
-		return nil
-	}
-	return entry.Refuse(entry.StateConflict, "index.required", "true, and this ledger keeps no index: agents would refuse every bundle").
-		WithRemedy("start the ledger with arl serve --index and apply the policy then, or write false")
 }
 
 // CheckIndex computes the index of a stopped ledger again, and compares the store with the result.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/coord/sound"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -78,15 +79,20 @@ func (n *Node) COSE(index uint64) ([]byte, error) {
 	return cose.Encode(*r, head, n.Keys[at].Signer)
 }
 
-// InForce returns the position of the oldest key that the policy in force names; -1: no such key.
-// That key and all later keys sign.
-func (n *Node) InForce(chain *verify.Chain) int {
-	named := chain.LedgerKeys()
-	if len(named) == 0 {
-		return 0
+// own returns what the ledger has beside its log.
+func (n *Node) own() *sound.Own {
+	o := &sound.Own{Keys: make([][2]string, len(n.Keys))}
+	for i, k := range n.Keys {
+		o.Keys[i] = k.VerifierKeys
 	}
-	return slices.IndexFunc(n.Keys, func(k *keys.Ledger) bool { return slices.Contains(named, k.VerifierKeys[0]) })
+	if n.Index != nil {
+		o.Index = n.Index
+	}
+	return o
 }
+
+// InForce returns the position of the oldest key that signs, see [sound.Own.InForce].
+func (n *Node) InForce(chain *verify.Chain) int { return n.own().InForce(chain) }
 
 // signs returns the keys that sign in the state of a fold.
 func (n *Node) signs(fold ledger.Fold, all []ledger.Key) []ledger.Key {
@@ -101,40 +107,18 @@ func (n *Node) signs(fold ledger.Fold, all []ledger.Key) []ledger.Key {
 	return all[first:]
 }
 
-// precheck refuses entries that the coordinator refuses, foreign index entries, and policies that
-// the ledger could not obey. The ledger cannot obey a policy that requires an index which the
-// ledger does not keep, or that names a key which is not in the data directory. The first policy
-// with ledger_keys must also name the key that verifiers have pinned.
+// precheck refuses entries that the coordinator refuses, and those that the ledger should not take
+// with the keys and the index that it has.
 func (n *Node) precheck(e *entry.Entry) error {
 	if err := n.Replica.Precheck(e); err != nil {
 		return err
 	}
-	if x, ok := e.Body.(*entry.LogIndex); ok {
-		return n.admitIndex(x)
-	}
-	policy, ok := e.Body.(*entry.Policy)
-	if !ok {
-		return nil
-	}
-	if err := n.admitPolicy(policy); err != nil || len(policy.LedgerKeys) == 0 {
-		return err
-	}
-	var own []string
-	for _, k := range n.Keys {
-		own = append(own, k.VerifierKeys[:]...)
-	}
-	for i, key := range policy.LedgerKeys {
-		if !slices.Contains(own, key) {
-			return entry.Refuse(entry.StateConflict, fmt.Sprintf("ledger_keys[%d]", i), "%.140q is not a key that this ledger signs with", key).
-				WithRemedy("make the key with arl key next, start arl serve again, and write the line that arl key next printed")
-		}
-	}
-	pinned := n.Keys[0].VerifierKeys[0]
-	if len(n.Replica.View().Chain.LedgerKeys()) == 0 && !slices.Contains(policy.LedgerKeys, pinned) {
-		return entry.Refuse(entry.StateConflict, "ledger_keys", "%s is not in the list, and verifiers have pinned it", pinned).
-			WithRemedy("first name the old and the new key, and later the new key alone")
-	}
-	return nil
+	return n.own().Admit(n.Replica.View().Chain, e)
+}
+
+// NewKeys returns the keys in a policy entry that are new to the ledger, see [sound.Own.NewKeys].
+func (n *Node) NewKeys(e *entry.Entry) []string {
+	return n.own().NewKeys(n.Replica.View().Chain, e)
 }
 
 // CheckLedgerKeys checks that the data directory has a key that may sign.
