@@ -110,6 +110,15 @@ func DigestOf(rules jsontext.Value) entry.Digest {
 	return entry.DigestOf(canonical)
 }
 
+// BaselineOf returns the digest of the rules in force, which are the baseline of a rollout that
+// begins. ok is false if the policy in force has no rules: then no rollout may begin (ROL-2).
+func BaselineOf(inForce jsontext.Value) (digest entry.Digest, ok bool) {
+	if inForce == nil {
+		return "", false
+	}
+	return DigestOf(inForce), true
+}
+
 // thresholds returns the gates of rules in RFC 8785 form; nil if there are none.
 func thresholds(rules jsontext.Value) jsontext.Value {
 	var of struct {
@@ -154,17 +163,18 @@ func (f *Fold) admitStart(r *entry.Rollout, law Law, at int64) error {
 		return entry.Refuse(entry.StateConflict, field, format, args...)
 	}
 	terms := r.Start
+	baseline, ruled := BaselineOf(law.Recovery)
 	switch {
 	case f.current != nil:
 		return refuse("rollout", "rollout %s is under way, and there is one at a time (ROL-1)", f.current.Name).
 			WithRemedy("promote or abort it first")
 	case slices.ContainsFunc(f.ended, func(e Ended) bool { return e.Name == r.Rollout }):
 		return refuse("rollout", "%s was a rollout before (ROL-1)", r.Rollout).WithRemedy("give each rollout an id of its own")
-	case law.Recovery == nil:
+	case !ruled:
 		return refuse("start.baseline_digest", "the policy in force has no rules of recovery, so that the built-in rules of each program decide (ROL-2)").
 			WithRemedy("put the rules into the policy first: arl policy show --default, then arl policy apply")
-	case terms.BaselineDigest != DigestOf(law.Recovery):
-		return refuse("start.baseline_digest", "%s, and the rules in force have the digest %s (ROL-2)", terms.BaselineDigest, DigestOf(law.Recovery)).
+	case terms.BaselineDigest != baseline:
+		return refuse("start.baseline_digest", "%s, and the rules in force have the digest %s (ROL-2)", terms.BaselineDigest, baseline).
 			WithRemedy("begin again: the policy has changed meanwhile")
 	case terms.CandidateDigest != DigestOf(terms.Candidate):
 		return refuse("start.candidate_digest", "the candidate has another digest (ROL-2)").WithRemedy("name the digest that arl policy hash prints")

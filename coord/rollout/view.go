@@ -84,6 +84,21 @@ func missing(r *api.Rollout) []string {
 	return all
 }
 
+// PromotionOf returns what a policy that promotes a rollout names (ROL-4): the newest report, or
+// no report if approvers waived report and canary. If nobody waived what it lacks, there is no
+// promotion. The error, a [*entry.Refusal], says that the rollout is not under way.
+func PromotionOf(v *api.Rollouts, name string) (p *entry.Promotion, lacks []string, err error) {
+	switch now := v.Current; {
+	case now == nil || now.Rollout != name:
+		return nil, nil, NotUnderWay(name)
+	case len(now.Missing) == 0:
+		return &entry.Promotion{Rollout: name, Report: now.Report}, nil, nil
+	case len(now.Waivers) == 0:
+		return nil, now.Missing, nil
+	}
+	return &entry.Promotion{Rollout: name}, nil, nil
+}
+
 // One returns the rollout of a name; nil if there was none. size is the size of the log.
 func (f *Fold) One(name string, size uint64) *api.OneRollout {
 	v := f.View(size)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/api"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -80,9 +79,13 @@ func (c *commands) promoteFull(ctx context.Context, w *access.Where, id string, 
 	if err != nil {
 		return err
 	}
-	promotion, err := promotionOf(&v, id)
-	if err != nil {
-		return err
+	promotion, lacks, err := rollout.PromotionOf(&v, id)
+	switch {
+	case err != nil:
+		return exit.With(exit.Conflict, err)
+	case promotion == nil:
+		return exit.With(exit.Conflict, fmt.Errorf("the promotion lacks %s: arl recover --policy CANDIDATE --baseline REPORT --ledger … "+
+			"registers a report, arl rollout promote --waive waives report and canary", strings.Join(lacks, "; and ")))
 	}
 	return c.machine().WithConnection(ctx, &w.Target, func(conn *access.Connection) error {
 		chain, err := conn.Chain(ctx)
@@ -106,18 +109,4 @@ func (c *commands) promoteFull(ctx context.Context, w *access.Where, id string, 
 		}
 		return c.register(ctx, conn, signer, e)
 	})
-}
-
-// promotionOf names the report that promotes; empty: approvers waived report and canary.
-func promotionOf(v *api.Rollouts, id string) (*entry.Promotion, error) {
-	switch now := v.Current; {
-	case now == nil || now.Rollout != id:
-		return nil, exit.With(exit.Conflict, rollout.NotUnderWay(id))
-	case len(now.Missing) == 0:
-		return &entry.Promotion{Rollout: id, Report: now.Report}, nil
-	case len(now.Waivers) == 0:
-		return nil, exit.With(exit.Conflict, fmt.Errorf("the promotion lacks %s: arl recover --policy CANDIDATE --baseline REPORT --ledger … "+
-			"registers a report, arl rollout promote --waive waives report and canary", strings.Join(now.Missing, "; and ")))
-	}
-	return &entry.Promotion{Rollout: id}, nil
 }

@@ -133,12 +133,13 @@ func (c *commands) startEntry(ctx context.Context, conn *access.Connection, id s
 		return nil, err
 	}
 	policy, _ := chain.Policy()
-	if policy.Recovery == nil {
+	baseline, ok := rollout.BaselineOf(policy.Recovery)
+	if !ok {
 		return nil, exit.With(exit.Conflict, errors.New("the policy in force has no rules of recovery, so that each program's built-in rules decide: "+
 			"put the rules into the policy first (arl policy show --default > policy.yaml; arl policy apply policy.yaml)"))
 	}
 	body := &entry.Rollout{Rollout: id, Op: entry.RolloutStart, Stage: entry.Stage(o.stage), SharePermille: o.share, Start: &entry.RolloutTerms{
-		CandidateDigest: candidate.Hash(), BaselineDigest: rollout.DigestOf(policy.Recovery), Candidate: candidate.JSON(), Salt: o.salt,
+		CandidateDigest: candidate.Hash(), BaselineDigest: baseline, Candidate: candidate.JSON(), Salt: o.salt,
 		TolerancePPM: o.tolerance, CasesMin: o.casesMin, DeadlineAt: time.Now().Add(o.within).UnixMilli()}}
 	if o.salt == "" {
 		body.Start.Salt = uuid.NewString()
