@@ -13,6 +13,7 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
+	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
 )
 
@@ -74,15 +75,12 @@ func indexStatus(ctx context.Context, l *access.Log) (*api.IndexStatus, error) {
 		}
 		return info.Index, nil
 	case *node.Node:
-		at, err := of.NewestIndexEntry()
+		newest, err := of.NewestIndexEntry()
 		if err != nil {
 			return nil, err
 		}
-		status := &api.IndexStatus{Lag: of.Log.Size()}
-		if at != nil {
-			status.Entry, status.Lag = at.Index, of.Log.Size()-at.Body.(*entry.LogIndex).Size
-		}
-		return status, nil
+		status := api.IndexStatus(complete.StatusOf(newest, of.Log.Size()))
+		return &status, nil
 	}
 	return nil, fmt.Errorf("log index: no index is known of a %T", l.Registry)
 }

@@ -175,13 +175,29 @@ func (x *Index) stop(err error) {
 // Status returns how far the Index is.
 func (x *Index) Status() Status {
 	s := *x.status.Load()
-	if size := x.cfg.Log.Size(); size > s.Size {
-		s.Lag = size - s.Size
-	}
+	s.behind(x.cfg.Log.Size())
 	if fault := x.fault.Load(); fault != nil {
 		s.Stopped = (*fault).Error()
 	}
 	return s
+}
+
+// StatusOf returns how far the index of a log of a size is, by the log alone: newest is the log's
+// newest index entry; nil: there is none.
+func StatusOf(newest *entry.Registered, size uint64) (s Status) {
+	if newest != nil {
+		said := newest.Body.(*entry.LogIndex)
+		s = Status{Size: said.Size, Root: said.Root, Subjects: said.Subjects, Entry: newest.Index}
+	}
+	s.behind(size)
+	return s
+}
+
+// behind sets Lag for a log of a size.
+func (s *Status) behind(size uint64) {
+	if s.Lag = 0; size > s.Size {
+		s.Lag = size - s.Size
+	}
 }
 
 // Wait returns when the newest index entry covers size entries or more, so that the Index can prove
