@@ -32,8 +32,8 @@ type look struct{ Sign, Word, Class string }
 
 // looks are the states that a picture names in its legend, in this order.
 var looks = []look{
-	{"✓", "restored", "done"}, {"⟲", "compensated", "done"}, {"–", "not executed", "done"}, {"▶", "may begin", "begins"},
-	{"…", "waits", "waits"}, {"!", "cannot be undone", "stays"}, {"?", "unknown", "stays"}, {"✕", "failed", "stays"}, {"○", "proposed", "waits"},
+	{"✓", "restored", "done"}, {"⟲", "compensated", "done"}, {"–", "not executed", "done"}, {"▶", words.MayBegin, "begins"},
+	{"…", words.Waits, "waits"}, {"!", "cannot be undone", "stays"}, {"?", "unknown", "stays"}, {"✕", "failed", "stays"}, {"○", "proposed", "waits"},
 }
 
 // lookOf is how a member is shown, in a plan in force or in a preview.
@@ -53,7 +53,7 @@ func lookOf(m *api.PlanMember, inForce bool) look {
 		return look{looks[7].Sign, string(m.Result), looks[7].Class}
 	case !inForce:
 		return looks[8]
-	case m.Released:
+	case words.MemberState(m) == words.MayBegin:
 		return looks[3]
 	}
 	return looks[4]

@@ -47,6 +47,24 @@ func IncidentWaitsFor(i *api.Incident) string {
 	return waits
 }
 
+// The words for a member of a plan in force that has no outcome.
+const (
+	MayBegin = "may begin"
+	Waits    = "waits"
+)
+
+// MemberState says how a member of a plan in force is: its result, or else whether its undo may
+// begin (INC-7).
+func MemberState(m *api.PlanMember) string {
+	switch {
+	case m.Result != "":
+		return string(m.Result)
+	case m.Released:
+		return MayBegin
+	}
+	return Waits
+}
+
 // WhoDecides says who may put a plan for an incident in force. inForce is the plan in force; nil:
 // there is none.
 func WhoDecides(i *api.Incident, plan, inForce *api.Plan) string {

@@ -269,16 +269,11 @@ func (a *app) printInForce(p *api.Plan) error {
 	l := a.NewList("EXECUTION", "AGENT", "METHOD", "CHECKPOINT", "RESULT", "SAID BY", "DUE")
 	for i := range p.Members {
 		m := &p.Members[i]
-		result, by, due := string(m.Result), "", ""
-		switch {
-		case m.Result == "" && m.Released:
-			result, due = "may begin", instant(m.DueAt)
-		case m.Result == "":
-			result, due = "waits", instant(m.DueAt)
-		default:
-			by = "entry " + decimal(m.ResultAt)
+		by, due := "", instant(m.DueAt)
+		if m.Result != "" {
+			by, due = "entry "+decimal(m.ResultAt), ""
 		}
-		if err := l.Add(m, string(m.Exec), string(m.Agent), string(m.Method), string(m.Checkpoint), result, by, due); err != nil {
+		if err := l.Add(m, string(m.Exec), string(m.Agent), string(m.Method), string(m.Checkpoint), words.MemberState(m), by, due); err != nil {
 			return err
 		}
 	}
