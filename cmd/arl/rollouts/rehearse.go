@@ -199,10 +199,7 @@ func noteRules(leaf []byte, inForce **recovery.Policy) error {
 	if !ok {
 		return nil
 	}
-	*inForce, err = recovery.Default(), nil
-	if body.Recovery != nil {
-		*inForce, err = recovery.FromEntry(body)
-	}
+	*inForce, err = recovery.FromEntry(body)
 	return err
 }
 
