@@ -12,9 +12,8 @@ import (
 // arms are the rules that decide the task: those in force, or those of an arm of a rollout.
 type arms struct {
 	recovery.Arms
-	inForce *recovery.Policy
-	fold    rollout.Fold
-	next    uint64 // index behind the newest entry in fold
+	inForce  *recovery.Policy
+	rollouts rollout.Follower
 	// fixed says that an arm has decided. What is under way ends under its own policy.
 	fixed bool
 }
@@ -22,16 +21,18 @@ type arms struct {
 // follow reads the policies and rollouts that the log has since. It does not prove that the server
 // left none out: a server that does so hides the rollout, and the rules in force decide.
 func (a *arms) follow(ctx context.Context, c *Config) error {
-	for e, err := range c.Client.Entries(ctx, api.ListQuery{Kinds: []entry.Kind{entry.KindPolicy, entry.KindRollout}, From: a.next}) {
-		if err == nil {
-			err = a.fold.Follow(&e.Registered)
+	q := api.ListQuery{Kinds: []entry.Kind{entry.KindPolicy, entry.KindRollout}, From: a.rollouts.Next()}
+	return a.rollouts.Read(func(yield func(*entry.Registered, error) bool) {
+		for e, err := range c.Client.Entries(ctx, q) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&e.Registered, nil) {
+				return
+			}
 		}
-		if err != nil {
-			return err
-		}
-		a.next = e.Index + 1
-	}
-	return nil
+	})
 }
 
 // choose has the rules of the task's arm decide.

@@ -164,7 +164,8 @@ func (w *Worker) follow(ctx context.Context) error {
 	policy, err := w.inForce(ctx)
 	if err != nil {
 		w.say("the policy known so far decides: %s", w.Command.Redact.Text(err.Error()))
-		return w.choose(recovery.Arms{Rules: w.arms.inForce})
+		w.arms.rollouts.Lose()
+		return w.choose(w.arms.rollouts.Of(w.arms.inForce, w.id))
 	}
 	return w.obey(policy)
 }
@@ -190,7 +191,7 @@ func (w *Worker) obey(policy *entry.Policy) (err error) {
 	if w.arms.inForce, err = recovery.FromEntry(policy); err != nil {
 		return &Error{ReasonPolicy, err}
 	}
-	return w.choose(w.arms.fold.Of(w.arms.inForce, w.id))
+	return w.choose(w.arms.rollouts.Of(w.arms.inForce, w.id))
 }
 
 // tellRenewal says that renewals fail, or that renewals succeed again.

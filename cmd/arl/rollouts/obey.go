@@ -25,15 +25,14 @@ type receipts interface {
 
 // obedience follows a rollout for a live run.
 type obedience struct {
-	reg  receipts
-	run  *engine.Run
-	say  func(error)
-	name string // of the rollout that the run began with
+	reg receipts
+	run *engine.Run
+	say func(error)
 
-	mu     sync.Mutex
-	fold   rollout.Fold
-	looked time.Time
-	away   bool // the ledger did not answer
+	mu       sync.Mutex
+	rollouts rollout.Follower
+	looked   time.Time
+	away     bool // the ledger did not answer, and say was told
 }
 
 // Obey has a live run obey the rollout that is under way in the ledger that the run is recorded in,
@@ -45,11 +44,7 @@ func Obey(ctx context.Context, reg receipts, run *engine.Run, resumed string, sa
 	if err := o.look(ctx); err != nil {
 		return err
 	}
-	now := o.fold.Current()
-	underWay := now != nil && o.fold.Of(run.Policy, "").Arm != ""
-	if underWay {
-		o.name, run.Candidate = now.Name, now.Compiled()
-	}
+	run.Candidate = o.rollouts.Bind(run.Policy)
 	if resumed != "" {
 		before, err := engine.ReadRun(resumed)
 		if err != nil {
@@ -59,14 +54,10 @@ func Obey(ctx context.Context, reg receipts, run *engine.Run, resumed string, sa
 			run.Candidate = nil
 			return nil
 		}
-		candidate, err := recovery.FromEntry(&entry.Policy{Recovery: before.Candidate})
-		if err != nil {
+		if run.Candidate, err = recovery.FromEntry(&entry.Policy{Recovery: before.Candidate}); err != nil {
 			return err
 		}
-		if run.Candidate == nil || candidate.Hash() != run.Candidate.Hash() {
-			o.name = "" // the rollout is over
-		}
-		run.Candidate = candidate
+		o.rollouts.Rebind(run.Policy, run.Candidate)
 	}
 	if run.Candidate != nil {
 		run.Arms = func(id string) recovery.Arms { return o.arms(ctx, id) }
@@ -85,35 +76,35 @@ func (o *obedience) arms(ctx context.Context, id string) recovery.Arms {
 		}
 		o.away = err != nil
 	}
-	if now := o.fold.Current(); o.away || now == nil || now.Name != o.name {
-		return recovery.Arms{Rules: o.run.Policy}
-	}
-	return o.fold.Of(o.run.Policy, id)
+	return o.rollouts.Of(o.run.Policy, id)
 }
 
-// look reads the policies and rollouts of the log.
+// look reads the policies and rollouts of the log. It reads all of them anew: an entry may be
+// registered between the two lists, and stand before entries that this look has seen.
 func (o *obedience) look(ctx context.Context) error {
 	o.looked = time.Now()
-	var all []entry.Registered
+	all, err := o.list(ctx)
+	if err != nil {
+		o.rollouts.Lose()
+		return err
+	}
+	return o.rollouts.Reread(all)
+}
+
+// list returns the policies and rollouts of the log, in their order.
+func (o *obedience) list(ctx context.Context) (all []entry.Registered, err error) {
 	for _, kind := range []entry.Kind{entry.KindRollout, entry.KindPolicy} {
 		for receipt, err := range o.reg.Receipts(ctx, entry.ByKind, string(kind)) {
 			if err != nil {
-				return err
+				return nil, err
 			}
 			e, at, err := entry.DecodeLeaf(receipt.Leaf)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			all = append(all, entry.Registered{Entry: e, Index: receipt.Index, RegisteredAt: at})
 		}
 	}
 	slices.SortFunc(all, func(a, b entry.Registered) int { return cmp.Compare(a.Index, b.Index) })
-	var fold rollout.Fold
-	for i := range all {
-		if err := fold.Follow(&all[i]); err != nil {
-			return err
-		}
-	}
-	o.fold = fold
-	return nil
+	return all, nil
 }
