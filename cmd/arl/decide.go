@@ -17,7 +17,7 @@ func (a *app) decideCommand() *cobra.Command {
 		Long: "Decide what a live agent does about one failure: one action, with its rule, pause and reason. The question is JSON\n" +
 			"in a file or on standard input: the history of the case, and the failure as class and code or as the raw error.\n" +
 			"The policy in force in the ledger decides, or with --policy a file; where no ledger is known, the built-in rules.\n" +
-			"docs/recovery.md describes question and answer.",
+			"docs/recovery-reference.md describes question and answer.",
 		Example: "  arl decide question.json",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {

@@ -325,7 +325,7 @@ export class Ledger {
   }
 
   /**
-   * What the policy in force has a loop do about one failure, as docs/recovery.md describes. Not proven.
+   * What the policy in force has a loop do about one failure, as docs/recovery-reference.md describes. Not proven.
    *
    * @param {object} question
    * @returns {Promise<any>}

@@ -279,7 +279,7 @@ class Ledger:
             raise Unproven("commands have not the form of ones", "check the URL, and any proxy in between") from None
 
     def decide(self, question: dict[str, Any]) -> dict[str, Any]:
-        """What the policy in force has a loop do about one failure, as docs/recovery.md describes. Not proven."""
+        """What the policy in force has a loop do about one failure, as docs/recovery-reference.md describes. Not proven."""
         answer = self._json(self.request("POST", "/v1/decide", json.dumps(question, ensure_ascii=False).encode())[0])
         try:
             decision = answer["decision"]

@@ -58,7 +58,7 @@ type Rung struct {
 // Decode reads a question, and refuses everything that is none. The error is a [*scenario.Error].
 func Decode(text []byte) (*Question, error) {
 	q := new(Question)
-	wrong := scenario.Document{What: "a question", Help: "docs/recovery.md describes it"}.DecodeJSON(text, q)
+	wrong := scenario.Document{What: "a question", Help: "docs/recovery-reference.md describes it"}.DecodeJSON(text, q)
 	if wrong == nil {
 		wrong = q.check()
 	}

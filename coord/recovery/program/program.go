@@ -73,7 +73,7 @@ func (c *Command) Recover(ctx context.Context, of recovery.Case) (recovery.Actio
 // DecodeAnswer reads an action, and nothing else.
 func DecodeAnswer(text []byte) (recovery.Action, error) {
 	var a recovery.Action
-	wrong := scenario.Document{What: "an action", Help: "docs/recovery.md describes it"}.DecodeJSON(text, &a)
+	wrong := scenario.Document{What: "an action", Help: "docs/recovery-reference.md describes it"}.DecodeJSON(text, &a)
 	if wrong == nil {
 		wrong = scenario.CheckAction(&a)
 	}

@@ -50,7 +50,7 @@ func decode(line []byte) (Case, *Error) {
 	if steps := min(bytes.Count(line, []byte(`"id":`))-1, stepsGuessed); steps > 0 {
 		l.Steps = make([]Step, 0, steps) // else the decoder copies the steps again and again
 	}
-	if wrong := (Document{What: "a scenario", Help: "docs/recovery.md describes the format"}).DecodeJSON(line, &l); wrong != nil {
+	if wrong := (Document{What: "a scenario", Help: "docs/recovery-reference.md describes the format"}).DecodeJSON(line, &l); wrong != nil {
 		return Case{}, wrong
 	}
 	if l.V != scenarioVersion {
