@@ -97,12 +97,12 @@ func (a *app) conformanceAgentCommand() *cobra.Command {
 	var kit conformance.Agent
 	cmd := &cobra.Command{
 		Use:   "agent -- PROGRAM ARGUMENT…",
-		Short: "Play the ledger, everybody else, and the enemy of an agent",
-		Long: "Play the ledger, everybody else, and the enemy of an agent. Each case starts the program without a shell, with a\n" +
-			"ledger of its own in memory. The kit is the coordinator, the approvers and the other agents, and the service that\n" +
-			"the agent has effects on. It forges decisions, bundles and receipts, kills the agent, and loses answers. Each\n" +
-			"failure names the statements of the Internet-Draft, what was done, and what was expected. docs/conformance.md\n" +
-			"says what the program gets and what it has to do.",
+		Short: "Test an agent: play its ledger, the other parties, and an attacker",
+		Long: "Test an agent. Each case starts the program without a shell, with a ledger of its own in memory. The kit plays the\n" +
+			"coordinator, the approvers and the other agents, and the service that the agent has effects on. The kit also plays\n" +
+			"an attacker: it forges decisions, bundles and receipts, kills the agent, and loses answers. Each failure names the\n" +
+			"statements of the Internet-Draft, what was done, and what was expected. docs/conformance.md says what the program\n" +
+			"gets, and what the program has to do.",
 		Example: "  arl conformance agent -- python3 my_agent.py",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -52,7 +52,7 @@ func (a *app) mcpCommand() *cobra.Command {
 	flags.StringVar(&o.Listen, "listen", "", "address on this machine for clients over streamable HTTP, instead of standard input and output")
 	manual.NameValue(flags, "listen", "ADDRESS")
 	flags.DurationVar(&o.Limit, "limit", 10*time.Minute, "time that a tool has for its answer, also to a compensation")
-	flags.DurationVar(&o.Ask, "ask", 30*time.Second, "time that the server has for what the command asks itself: its tools, a call before a call, a probe; and for the open calls of a client that has left")
+	flags.DurationVar(&o.Ask, "ask", 30*time.Second, "time that the server has to list its tools, and to answer a probe or a call under before in the tools file; a client that leaves gets the answers to its open calls within the same time")
 	flags.DurationVar(&o.Patience, "patience", 20*time.Second, "time that the ledger has to answer at the start, and to register a call before the call is refused")
 	o.Register(flags)
 	_ = cmd.MarkFlagRequired("agent") // the flag exists

@@ -156,7 +156,7 @@ func (a *app) recoverCommand() *cobra.Command {
 	o.RegisterTLS(flags)
 	flags.BoolVar(&o.keepGoing, "keep-going", false, "skip lines that cannot be used, and list them")
 	flags.BoolVar(&o.resume, "resume", false, "continue the unfinished run in --out")
-	flags.BoolVar(&o.ask, "ask", true, "with --ledger, ask people about cases that escalate (arl escalation list), unless the run is simulated or, not live, has a --baseline")
+	flags.BoolVar(&o.ask, "ask", true, "with --ledger, ask people about cases that escalate (arl escalation list); a simulated run asks nobody, and neither does a run with --baseline and without --live")
 	o.register(flags)
 	_ = cmd.MarkFlagRequired("scenario") // the flag exists
 	cmd.AddCommand(a.recoverOneCommand())

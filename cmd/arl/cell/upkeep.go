@@ -44,10 +44,10 @@ func upgradeCommand(t *terminal.Terminal) *cobra.Command {
 func compactCommand(t *terminal.Terminal) *cobra.Command {
 	return command(t, &cobra.Command{
 		Use:   "compact",
-		Short: "Make etcd smaller, and take entries again behind a full one",
+		Short: "Make etcd smaller, so that a cluster whose etcd was full takes entries again",
 		Long: "If the node runs, remove from etcd the batches that the nodes have on their disks, and show the files of all nodes.\n" +
 			"If etcd was full, the cluster takes entries again, unless a file is still as large as its quota, which is named.\n" +
-			"If the node does not run, make its file as small as what it holds: no node does that while it runs.",
+			"If the node does not run, make the file of its etcd as small as its content. No node does that while it runs.",
 		Example: "  arl cluster compact --data ./data",
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, a *asking, _ []string) error {

@@ -65,7 +65,7 @@ func withoutIndex(policy *entry.Policy) error {
 	if !policy.IndexRequired() {
 		return nil
 	}
-	return exit.With(exit.Config, errors.New("the policy says index.required, so that agents obey only bundles with a proof of the index, and this ledger would keep no index: start the ledger with arl serve --index"))
+	return exit.With(exit.Config, errors.New("the policy says index.required, and this ledger would keep no index: agents would refuse every bundle; start the ledger with arl serve --index"))
 }
 
 // CheckIndex computes the index of a stopped ledger again, and compares the store with the result.
