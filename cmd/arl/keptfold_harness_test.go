@@ -34,6 +34,7 @@ type keeper struct {
 
 	mu      sync.Mutex
 	fetched []string // paths of requests
+	lacks   string   // path that is not found; empty: none
 }
 
 // foldMagic begins the file of a kept fold.
@@ -69,7 +70,12 @@ func (k *keeper) serve() {
 	k.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.mu.Lock()
 		k.fetched = append(k.fetched, r.URL.Path)
+		lacks := k.lacks
 		k.mu.Unlock()
+		if lacks != "" && strings.HasPrefix(r.URL.Path, lacks) {
+			http.NotFound(w, r)
+			return
+		}
 		s.Handler().ServeHTTP(w, r)
 	}))
 }

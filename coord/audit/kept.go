@@ -51,7 +51,7 @@ type foldHeader struct {
 	At      int64       `json:"at"`      // when, by this machine's clock, Unix milliseconds
 }
 
-// Kept is the fold of a log that was checked against a signed head.
+// Kept is the fold of a log that was checked against a signed head, or that was begun ([Place]).
 type Kept struct {
 	Follower *Follower
 	Head     verify.SignedHead
@@ -63,14 +63,19 @@ type Place struct {
 	Path string
 	Root verify.Root // pinned root; the file counts under no other root
 	Max  int64       // bytes of the file; 0: 4 GiB
+
+	// Begun says that the fold is what an interrupted audit left: of fewer entries than the head
+	// has. Nothing has compared its leaves with the head, so that the fold is good for one thing:
+	// an audit goes on from it, and compares all leaves at its end.
+	Begun bool
 }
 
 func (p Place) max() int64 { return cmp.Or(p.Max, foldMax) }
 
 // Load returns the kept fold; nil if there is none. A kept fold counts under four conditions. Its
 // digest is right. This very program wrote it under this pinned root. The ledger signed the head of
-// its log. The leaves in it give that head. The error says why a file does not count. Then the log
-// can be read from its first entry.
+// its log. The leaves in it give that head, unless the fold was only begun. The error says why a
+// file does not count. Then the log can be read from its first entry.
 func (p Place) Load() (*Kept, error) {
 	file, err := os.Open(p.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,7 +158,7 @@ func (p Place) open(header *foldHeader, snapshot io.Reader) (*Kept, error) {
 		return nil, err
 	}
 	computed, err := HeadAt(kept.Follower.State(), kept.Follower.State().Size())
-	if err == nil && computed != head {
+	if err == nil && computed != head && (!p.Begun || computed.Size >= head.Size) {
 		err = fmt.Errorf("size %d has the root %s, its tree head of size %d has %s", computed.Size, computed.Root, head.Size, head.Root)
 	}
 	return kept, err

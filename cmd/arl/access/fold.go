@@ -33,26 +33,35 @@ type Fold struct {
 }
 
 // Fold derives the state of a log from its entries. If a fold is kept, Fold reads only the entries
-// that the kept fold lacks. It is an inconsistency if the rules of registration refuse an entry, or
-// if the log does not match its tree head.
+// that the kept fold lacks. After an interruption the next Fold goes on where this one was. It is
+// an inconsistency if the rules of registration refuse an entry, or if the log does not match its
+// tree head.
 func (m *Machine) Fold(ctx context.Context, l *Log, name string) (*Fold, error) {
 	head, err := l.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f := &Fold{Head: head, Follower: audit.NewFollower(l.Root.Origin)}
+	var b *begun
 	if l.Kept == UseKept {
 		if err := m.resume(ctx, l, f); err != nil {
 			return nil, err
 		}
+		b = m.goOn(l, f)
 	}
+	taken := f.Follower
 	tell, end := m.Progress(name)
 	err = m.follow(ctx, l, l, f, tell)
 	end()
 	l.audited = name == "audit" && ctx.Err() == nil
 	if err != nil {
+		if b.doubted(err) {
+			return m.Fold(ctx, l, name)
+		}
+		b.leave(taken, f.Head, err)
 		return nil, err
 	}
+	b.remove()
 	return f, m.settle(l, f)
 }
 

@@ -110,6 +110,13 @@ func (s *Store) Fold(root verify.Root) (audit.Place, error) {
 	return audit.Place{Path: path, Root: root}, err
 }
 
+// Begun returns the place of what an interrupted audit of a log left.
+func (s *Store) Begun(root verify.Root) (audit.Place, error) {
+	place, err := s.Fold(root)
+	place.Path, place.Begun = place.Path+".begun", true
+	return place, err
+}
+
 // KeepEvidence writes the evidence of an inconsistent log to a file, and returns its path. The same
 // evidence is the same file.
 func (s *Store) KeepEvidence(kind string, v any) (string, error) {

@@ -5,7 +5,7 @@
 //	HOME/profiles/chosen       the name of the chosen profile
 //	HOME/heads/NAME.note       the tree head that was accepted last
 //	HOME/heads/NAME.root.json  the pinned root with the keys that policies named since
-//	HOME/folds/NAME.fold       the fold of the log
+//	HOME/folds/NAME.fold       the fold of the log; NAME.fold.begun: of a part, by an interrupted command
 //	HOME/evidence              evidence that a log is inconsistent
 package trust
 
@@ -22,6 +22,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/cmd/arl/exit"
+	"recoveryledger/coord/audit"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
@@ -244,7 +245,7 @@ func (s *Store) Remove(p *Profile) error {
 	return nil
 }
 
-// forgetFold removes the kept fold of a profile's log, unless another profile is of the same log,
+// forgetFold removes the kept folds of a profile's log, unless another profile is of the same log,
 // or cannot be read.
 func (s *Store) forgetFold(p *Profile, names []string) error {
 	if slices.ContainsFunc(names, func(name string) bool {
@@ -253,11 +254,16 @@ func (s *Store) forgetFold(p *Profile, names []string) error {
 	}) {
 		return nil
 	}
-	place, err := s.Fold(p.Root)
-	if err != nil {
-		return err
+	for _, of := range []func(verify.Root) (audit.Place, error){s.Fold, s.Begun} {
+		place, err := of(p.Root)
+		if err == nil {
+			err = place.Remove()
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return place.Remove()
+	return nil
 }
 
 // formerDir has the profiles of origins that other origins replaced.
