@@ -68,8 +68,8 @@ func TestInterruptedAuditGoesOn(t *testing.T) {
 	}
 }
 
-// TestBegunFoldAccusesNobody: what was left is of another history, which nothing has compared with a
-// tree head. The ledger is not accused: the log is read again.
+// TestBegunFoldAccusesNobody: what was left is of another history, which nothing has compared with
+// a tree head. The ledger is not accused: the log is read again.
 func TestBegunFoldAccusesNobody(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
