@@ -18,10 +18,12 @@ func (s *State) Census(now int64) (c Census) {
 		if c.States[inc.state]++; s.missedAnswerOf(inc, now).isOpen() {
 			c.Unacknowledged++
 		}
-		if !s.fenced(inc, now) {
+		fenced, p := s.fenced(inc, now), inc.proposal
+		if !fenced {
 			c.NotFenced++
 		}
-		if p := s.waiting(inc, now); p != nil && inc.state.Open() {
+		held := fenced && p != nil && p.index == inc.hold.index && now < p.exp // its key counts, as the hold's does
+		if inc.state.Open() && (held || s.waiting(inc, now) != nil) {
 			if c.Waiting++; c.WaitingSince == 0 || p.at < c.WaitingSince {
 				c.WaitingSince = p.at
 			}

@@ -10,7 +10,7 @@ import (
 
 // holding reports whether the hold of an incident fences now.
 func (s *State) holding(inc *incident, now int64) bool {
-	return inc.state.Open() && now < inc.hold.exp && !s.void(&inc.hold.decided)
+	return now < inc.hold.exp && inc.state.Open() && !s.void(&inc.hold.decided)
 }
 
 // fenced reports whether no other agent may build on what an open incident may undo. The plan of a
