@@ -201,8 +201,8 @@ func checkCensus(t *testing.T, c *coordinator.Replica, now int64, want coord.Cen
 	}
 }
 
-// timed returns the time of the processor that a call takes: the least of twenty, since whoever else
-// uses the machine takes the caches, too.
+// timed returns the time of the processor that a call takes: the least of twenty, since whoever
+// else uses the machine takes the caches, too.
 func timed(t *testing.T, call func()) time.Duration {
 	t.Helper()
 	runtime.GC() // what the crowd left
