@@ -18,12 +18,10 @@ func (s *State) Census(now int64) (c Census) {
 		if c.States[inc.state]++; s.missedAnswerOf(inc, now).isOpen() {
 			c.Unacknowledged++
 		}
-		fenced, p := s.fenced(inc, now), inc.proposal
-		if !fenced {
+		if !s.fenced(inc, now) {
 			c.NotFenced++
 		}
-		held := fenced && p != nil && p.index == inc.hold.index && now < p.exp // its key counts, as the hold's does
-		if inc.state.Open() && (held || s.waiting(inc, now) != nil) {
+		if p := s.waiting(inc, now); p != nil && inc.state.Open() {
 			if c.Waiting++; c.WaitingSince == 0 || p.at < c.WaitingSince {
 				c.WaitingSince = p.at
 			}

@@ -16,9 +16,10 @@ func (s *State) holding(inc *incident, now int64) bool {
 // fenced reports whether no other agent may build on what an open incident may undo. The plan of a
 // decision in force is fenced in any case.
 func (s *State) fenced(inc *incident, now int64) bool {
-	planned := inc.current != nil && inc.proposal == nil
-	whole := inc.proposal == nil || len(inc.hold.members) >= len(inc.proposal.members)
-	return !inc.state.Open() || planned || inc.notFenced == "" && whole && s.holding(inc, now)
+	if !inc.state.Open() || inc.current != nil && inc.proposal == nil {
+		return true
+	}
+	return inc.notFenced == "" && s.holding(inc, now) && (inc.proposal == nil || len(inc.hold.members) >= len(inc.proposal.members))
 }
 
 // notFenced returns why an incident is not fenced; empty: it is.

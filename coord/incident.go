@@ -248,10 +248,7 @@ func (s *State) indexLines(number uint32, lines ...uint32) {
 
 // void reports whether a decision or an approval is void: its key was revoked as compromised
 // since its index or an earlier one (TRU-4).
-func (s *State) void(d *decided) bool {
-	key, ok := s.chain.KeyInfo(d.keyID)
-	return ok && key.CompromisedSince != nil && *key.CompromisedSince <= d.index
-}
+func (s *State) void(d *decided) bool { return s.chain.Compromised(d.keyID, d.index) }
 
 // waiting returns the proposal of an incident that may still be answered.
 func (s *State) waiting(inc *incident, now int64) *proposal {

@@ -22,10 +22,11 @@ type Chain struct {
 	// keys has every key that ever counted, by key id: canonical DER makes the
 	// id unique to the key. Values are replaced, never changed, so that clones
 	// may share them.
-	keys   map[string]KeyInfo
-	agents map[entry.Principal]agent
-	links  []entry.Registered
-	named  []namedKeys // of the ledger, where they changed
+	keys        map[string]KeyInfo
+	compromised bool // whether some key was revoked as compromised
+	agents      map[entry.Principal]agent
+	links       []entry.Registered
+	named       []namedKeys // of the ledger, where they changed
 }
 
 // agent is the chain's record of a principal beside its keys.
@@ -201,7 +202,7 @@ func (c *Chain) applyAgent(a *entry.Agent, index uint64) {
 		key := c.keys[id]
 		key.Revoked = index
 		if a.CompromisedSince != nil {
-			key.CompromisedSince = &a.CompromisedSince.Index
+			key.CompromisedSince, c.compromised = &a.CompromisedSince.Index, true
 		}
 		c.keys[id] = key
 		return
@@ -403,6 +404,16 @@ func (c *Chain) Owner(keyID string) (owner entry.Principal, counts bool) {
 func (c *Chain) KeyInfo(keyID string) (KeyInfo, bool) {
 	key, ok := c.keys[keyID]
 	return key, ok
+}
+
+// Compromised reports whether a key was revoked as compromised since an index, or an earlier one
+// (TRU-4).
+func (c *Chain) Compromised(keyID string, index uint64) bool {
+	if !c.compromised {
+		return false
+	}
+	since := c.keys[keyID].CompromisedSince
+	return since != nil && *since <= index
 }
 
 // Policy returns the policy in force and its place in the log; nil before the genesis. The

@@ -363,8 +363,7 @@ func headsOf(count int) string {
 // warn looks in the chain for facts that weaken the checks.
 func (v *run) warn() {
 	for _, e := range v.out.Entries {
-		key := v.chain.keys[e.KeyID]
-		if key.CompromisedSince != nil && *key.CompromisedSince <= e.Index {
+		if key := v.chain.keys[e.KeyID]; v.chain.Compromised(e.KeyID, e.Index) {
 			v.out.Warnings = append(v.out.Warnings, fmt.Sprintf("entry %d: its key %s was revoked at %d as compromised since %d",
 				e.Index, e.KeyID, key.Revoked, *key.CompromisedSince))
 		}

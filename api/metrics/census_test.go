@@ -90,7 +90,8 @@ func crowd(tb testing.TB, escalated bool, now int64) *coordinator.Replica {
 	decisions := make([]*entry.Decision, manyIncidents)
 	c.Read(func(s *coord.State) {
 		for i, id := range ids {
-			decisions[i], _ = must(s.NextOf(id, now)).(*entry.Decision)
+			body, _ := s.NextOf(id, now)
+			decisions[i], _ = body.(*entry.Decision)
 		}
 	})
 	for _, decision := range decisions {
@@ -100,8 +101,6 @@ func crowd(tb testing.TB, escalated bool, now int64) *coordinator.Replica {
 	c.Committed(verify.SignedHead{})
 	return c
 }
-
-func must(body entry.Body, _ int64) entry.Body { return body }
 
 // crowded returns the metrics of a ledger with every source that arl serve shows without witnesses
 // and without a cluster. The log itself is empty: the replica has the incidents.
@@ -201,18 +200,16 @@ func checkCensus(t *testing.T, c *coordinator.Replica, now int64, want coord.Cen
 	}
 }
 
-// timed returns the time of the processor that a call takes: the least of twenty, since whoever
-// else uses the machine takes the caches, too.
+// timed returns the time of the processor that a call takes, the mean of twenty.
 func timed(t *testing.T, call func()) time.Duration {
 	t.Helper()
 	runtime.GC() // what the crowd left
-	least := time.Hour
-	for range 20 {
-		began := processorTime(t)
+	const calls = 20
+	began := processorTime(t)
+	for range calls {
 		call()
-		least = min(least, processorTime(t)-began)
 	}
-	return least
+	return (processorTime(t) - began) / calls
 }
 
 // processorTime returns the time that this process has used.

@@ -471,12 +471,7 @@ func (c *checking) accept() error {
 
 // void reports whether a key was revoked as compromised since before it signed
 // an entry (TRU-4), as far as is known.
-func (c *checking) void(p *proven) bool { return voidBy(c.chain, p) }
-
-func voidBy(chain *verify.Chain, p *proven) bool {
-	key, ok := chain.KeyInfo(p.KeyID)
-	return ok && key.CompromisedSince != nil && *key.CompromisedSince <= p.Index
-}
+func (c *checking) void(p *proven) bool { return c.chain.Compromised(p.KeyID, p.Index) }
 
 // policyBefore returns the policy in force for an entry at an index.
 func (c *checking) policyBefore(index uint64) *entry.Policy {

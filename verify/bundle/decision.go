@@ -299,7 +299,7 @@ func (c *checking) proposal() (*proven, error) {
 		return refuse("epoch %d, the decision's is %d", e.Epoch, d.Epoch)
 	case e.Exp*1000 <= c.decided.RegisteredAt:
 		return refuse("expired before the decision")
-	case voidBy(c.then, p):
+	case c.then.Compromised(p.KeyID, p.Index):
 		return refuse("its key was revoked as compromised since before it (TRU-4)")
 	}
 	c.used[p.Index] = true
