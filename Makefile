@@ -82,17 +82,17 @@ test e2e agents operations race: export GOMEMLIMIT ?= 2GiB
 
 # Two packages more than there are processors: some tests wait for processes, lanes and clocks. The
 # limit of a package ends what hangs. It is twice what cmd/arl needs beside compilers with cold caches.
-UNHURRIED := -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m
+PARALLEL := -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m
 
 # go test begins with these, so that none of them runs alone at the end.
 LONGEST := ledger verify/bundle coord verify
 
 test: ## every package whose tests start no arl, with its default budgets; ends with a summary
-	@$(TEST) $(UNHURRIED) $(TESTFLAGS) \
+	@$(TEST) $(PARALLEL) $(TESTFLAGS) \
 		$(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(E2E) $(AGENTS)))
 
 e2e: ## arl as people and machines start it: commands, scripts, documents, clusters; also killed
-	@$(TEST) $(UNHURRIED) $(TESTFLAGS) $(E2E:%=./%)
+	@$(TEST) $(PARALLEL) $(TESTFLAGS) $(E2E:%=./%)
 
 # go test sees no change of what a test starts, so it must not keep the results of these two.
 agents: ## the agents of api/js and api/python against real ledgers, killed here and there (needs node, python3 with cryptography)

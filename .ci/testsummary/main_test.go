@@ -1,9 +1,25 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// TestRunsShareAFile: what one run says stands behind what another one has said.
+func TestRunsShareAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "summary")
+	for _, text := range []string{"ok  \tp\t0.1s\n1 passed, 0 failed, 0 skipped\n", "2 passed, 1 failed, 0 skipped\n"} {
+		if err := appendTo(file, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(file)
+	if want := "ok  \tp\t0.1s\n1 passed, 0 failed, 0 skipped\n2 passed, 1 failed, 0 skipped\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
 
 // skipped is what go test -json says of a test that skips.
 func skipped(test, reason string) string {

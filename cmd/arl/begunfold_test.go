@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,12 +13,18 @@ import (
 	"recoveryledger/merkle"
 )
 
-// interrupted has an audit end before its last bundle of entries.
-func (k *keeper) interrupted() {
+// interrupted has an audit end before its last bundle of entries: that bundle is not found, or
+// Ctrl-C is pressed while the audit waits for it.
+func (k *keeper) interrupted(ctrlC bool) {
 	k.hostile.t.Helper()
+	ctx, cancel := context.WithCancel(k.hostile.t.Context())
+	defer cancel()
+	if ctrlC {
+		k.ctrlC = cancel
+	}
 	k.lacks = fmt.Sprintf("/tile/entries/%03d", (k.log.Head().Size-1)/merkle.TileWidth) // whole or in part
-	_, told, code := k.run("log", "audit")
-	k.lacks = ""
+	_, told, code := k.runIn(ctx, "log", "audit")
+	k.lacks, k.ctrlC = "", nil
 	if want := fmt.Sprintf("1280 of %d entries are kept: the next command goes on there", k.log.Head().Size); code == exit.OK || !strings.Contains(told, want) {
 		k.hostile.t.Fatalf("exit code %d, want %q:\n%s", code, want, told)
 	}
@@ -40,7 +47,19 @@ func TestInterruptedAuditGoesOn(t *testing.T) {
 	for i := range 5*merkle.TileWidth + 9 {
 		k.step(fmt.Sprint("s", i))
 	}
-	k.interrupted()
+	for name, ctrlC := range map[string]bool{"an answer is lost": false, "Ctrl-C": true} {
+		t.Run(name, func(t *testing.T) {
+			k.must(os.RemoveAll(filepath.Dir(k.place().Path)))
+			k.interrupted(ctrlC)
+			k.goesOn()
+		})
+	}
+}
+
+// goesOn wants an audit to go on from what interrupted has left.
+func (k *keeper) goesOn() {
+	t := k.hostile.t
+	t.Helper()
 	if left, err := k.begun().Load(); err != nil || left.Follower.State().Size() != 1280 || left.Head.Head != k.log.Head().Head {
 		t.Fatalf("left: %+v, %v", left, err)
 	}
@@ -85,7 +104,7 @@ func TestBegunFoldAccusesNobody(t *testing.T) {
 	}
 	home := filepath.Join(t.TempDir(), "home")
 	k.must(copyTree(home, k.home))
-	other.interrupted()
+	other.interrupted(false)
 	left, err := os.ReadFile(k.begun().Path)
 	k.must(err)
 	k.must(os.RemoveAll(k.home))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	cryptorand "crypto/rand"
 	"fmt"
@@ -35,6 +36,7 @@ type keeper struct {
 	mu      sync.Mutex
 	fetched []string // paths of requests
 	lacks   string   // path that is not found; empty: none
+	ctrlC   func()   // what happens, too, when that path is asked for; nil: nothing
 }
 
 // foldMagic begins the file of a kept fold.
@@ -70,9 +72,13 @@ func (k *keeper) serve() {
 	k.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		k.mu.Lock()
 		k.fetched = append(k.fetched, r.URL.Path)
-		lacks := k.lacks
+		lacks, ctrlC := k.lacks, k.ctrlC
 		k.mu.Unlock()
 		if lacks != "" && strings.HasPrefix(r.URL.Path, lacks) {
+			if ctrlC != nil {
+				ctrlC()
+				<-r.Context().Done() // the command leaves without the answer
+			}
 			http.NotFound(w, r)
 			return
 		}
@@ -89,11 +95,16 @@ func (k *keeper) end() {
 // run runs a command in this process.
 func (k *keeper) run(args ...string) (out, told string, code int) {
 	k.hostile.t.Helper()
+	return k.runIn(k.hostile.t.Context(), args...)
+}
+
+func (k *keeper) runIn(ctx context.Context, args ...string) (out, told string, code int) {
+	k.hostile.t.Helper()
 	var stdout, stderr bytes.Buffer
 	root := newApp(strings.NewReader(""), &stdout, &stderr).rootCommand()
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(append(args, "--home", k.home, "--url", k.web.URL))
-	err := root.ExecuteContext(k.hostile.t.Context())
+	err := root.ExecuteContext(ctx)
 	if err != nil {
 		stderr.WriteString(err.Error())
 	}
