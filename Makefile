@@ -36,9 +36,10 @@ TESTED ?=
 TEST := go run ./.ci/testsummary
 
 # Every target compiles as make release does, without cgo and without the paths of the machine: a
-# package is compiled once, and what is tested is what is released. Race and DuckDB need cgo.
+# package is compiled once, and what is tested is what is released. Race and DuckDB need cgo. What a
+# debugger reads is left out, as the linker would throw it away.
 export CGO_ENABLED := 0
-export GOFLAGS := $(GOFLAGS) -trimpath
+export GOFLAGS := $(GOFLAGS) -trimpath -gcflags=all=-dwarf=false
 
 # The systems beside Linux that it builds for, as GOOS/GOARCH.
 CROSS ?= darwin/arm64 darwin/amd64 windows/amd64
@@ -75,14 +76,16 @@ demo: build ## agents fail and are rolled back, as real processes on loopback
 test e2e agents operations race: export RAPID_SEED ?= 1
 test e2e: export RAPID_CHECKS ?= 60
 chaos: export RAPID_CHECKS ?= 5000
-# Most processes of the tests live for a second. Fewer collections save a fifth of the processor
-# time, and the limit of a process bounds what they cost in memory.
-test e2e agents operations race: export GOGC ?= 400
-test e2e agents operations race: export GOMEMLIMIT ?= 2GiB
+# Compilers, and most processes of the tests, live for a second. Fewer collections save a fifth of
+# the processor time, and the limit of a process bounds what they cost in memory.
+SEVERAL := build test e2e agents operations race lint cross release goreleaser tools
+$(SEVERAL): export GOGC ?= 400
+$(SEVERAL): export GOMEMLIMIT ?= 2GiB
 
 # Two packages more than there are processors: some tests wait for processes, lanes and clocks. The
 # limit of a package ends what hangs. It is twice what cmd/arl needs beside compilers with cold caches.
-PARALLEL := -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m
+# Without go vet: make lint has its analyzers.
+PARALLEL := -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 2)) -timeout 30m
 
 # go test begins with these, so that none of them runs alone at the end.
 LONGEST := ledger verify/bundle coord verify
@@ -96,7 +99,7 @@ e2e: ## arl as people and machines start it: commands, scripts, documents, clust
 
 # go test sees no change of what a test starts, so it must not keep the results of these two.
 agents: ## the agents of api/js and api/python against real ledgers, killed here and there (needs node, python3 with cryptography)
-	@$(TEST) -count=1 -timeout 15m $(TESTFLAGS) $(AGENTS:%=./%)
+	@$(TEST) -vet=off -count=1 -timeout 15m $(TESTFLAGS) $(AGENTS:%=./%)
 
 # In these packages one goroutine works, in every test (TestUnracedPackages): the race detector can
 # find nothing, so that make race leaves them out.
@@ -116,7 +119,6 @@ UNWATCHED := crypto/internal/fips140/edwards25519/... filippo.io/edwards25519/..
 race: export GOFLAGS += $(UNWATCHED:%=-gcflags=%=-race=false)
 
 # One package more than there are processors, for the same reason; a package takes more memory here.
-# Without go vet: make lint has its analyzers, and so have make test and make e2e.
 race: ## tests with their small budgets under the race detector
 	@CGO_ENABLED=1 $(TEST) -race -short -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 45m $(TESTFLAGS) \
 		./cmd/arl $(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(UNRACED) $(AGENTS)))
@@ -134,7 +136,7 @@ lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows, links and wi
 # vet type-checks every package and every test, once a system; linking arl shows
 # that nothing is missing. Nothing is run, so the compiler optimizes nothing: it takes a third less
 # processor time.
-cross: export GOFLAGS += '-gcflags=all=-N -l'
+cross: export GOFLAGS += '-gcflags=all=-N -l -dwarf=false'
 cross: ## vet everything, and link arl, for the systems in CROSS (macOS, Windows)
 	@set -e; vetted=; for target in $(CROSS); do \
 		echo "== $$target"; export GOOS=$${target%/*} GOARCH=$${target#*/}; \
@@ -191,7 +193,7 @@ $(MCP): testdata/mcp/package.json testdata/mcp/package-lock.json
 operations: ## alerts and runbooks: real ledgers, real faults, a real Prometheus (Debian package prometheus)
 	@for program in promtool prometheus; do command -v $$program >/dev/null || { \
 		echo "skipped: $$program is missing: no alert is fired" >&2; test -z "$$CI"; exit; }; done; \
-	$(TEST) -count=1 -timeout 10m -run 'TestScripts/(drill_|watched)|TestAlerts|TestPromtool|TestRunbooks' $(TESTFLAGS) ./cmd/arl
+	$(TEST) -vet=off -count=1 -timeout 10m -run 'TestScripts/(drill_|watched)|TestAlerts|TestPromtool|TestRunbooks' $(TESTFLAGS) ./cmd/arl
 
 dashboards: ## the Grafana dashboards of docs/operations are those of their program
 	cd testdata/dashboards && go vet . && go test -count=1 .

@@ -18,10 +18,13 @@ func (s *State) Census(now int64) (c Census) {
 		if c.States[inc.state]++; s.missedAnswerOf(inc, now).isOpen() {
 			c.Unacknowledged++
 		}
+		if !inc.state.Open() {
+			continue
+		}
 		if !s.fenced(inc, now) {
 			c.NotFenced++
 		}
-		if p := s.waiting(inc, now); p != nil && inc.state.Open() {
+		if p := s.waiting(inc, now); p != nil {
 			if c.Waiting++; c.WaitingSince == 0 || p.at < c.WaitingSince {
 				c.WaitingSince = p.at
 			}

@@ -12,29 +12,29 @@ import (
 // incident holds what the rules need of an incident. Its state follows from the entries that
 // name it.
 type incident struct {
+	// A census of many incidents reads these, of every one.
+	state     entry.IncidentState
+	proposal  *proposal        // the escalate that waits for answers
+	current   *decisionInForce // from the authorize on
+	missed    missedAnswer     // see missedAnswerOf
+	notFenced string           // why the newest proposal fences nothing; empty: it does
+	hold      hold             // the fence of a contain or a proposal
+
 	opened   uint64 // index of its opening signal: its id
 	openedAt int64
 	workflow uint32
 	policy   int // in force at its opening, among State.policies
-	state    entry.IncidentState
 	epoch    int64
 	signals  []uint32 // numbers of the signals that it disposes of, in log order
 	entries  []uint32 // indexes of the other entries about it, ascending
-
-	hold      hold             // the fence of a contain or a proposal
-	notFenced string           // why the newest proposal fences nothing; empty: it does
-	fencedMS  int64            // for how long holds have fenced, or will have
-	pinned    uint64           // size of the newest pin of a decision
-	proposal  *proposal        // the escalate that waits for answers
-	current   *decisionInForce // from the authorize on
+	fencedMS int64    // for how long holds have fenced, or will have
+	pinned   uint64   // size of the newest pin of a decision
 
 	charge     charge     // against the limits of signalers and victims
 	mergedInto uint64     // the older incident that took its signals; 0: none
 	overrides  []approval // votes to stop it
 	stopped    uint64     // index of the newest override of a plan of it; 0: none
 	recorded   uint64     // index of the record, or of the deny that is one
-
-	missed missedAnswer // see missedAnswerOf
 }
 
 // decided is the part of a decision that says whether the decision is in force.

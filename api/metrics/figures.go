@@ -32,10 +32,10 @@ func (m *Metrics) Find() words.Finding {
 }
 
 // Read tells what the metrics of a ledger say, in the text format of Prometheus: what
-// [Metrics.Find] tells, the free space on its disk beside the reserve, how far its anchor is, and,
-// if the ledger notifies endpoints, which of them takes nothing. The error says where the text is
-// malformed.
-func Read(text []byte) ([]words.Finding, error) {
+// [Metrics.Find] tells, the free space on its disk beside the reserve, how far its anchor is, how
+// old its backup is at the time now, if there is one, and, if the ledger notifies endpoints, which
+// of them takes nothing. The error says where the text is malformed.
+func Read(text []byte, now time.Time) ([]words.Finding, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
 	if err != nil {
@@ -46,6 +46,9 @@ func Read(text []byte) ([]words.Finding, error) {
 		by[name] = family.GetMetric()
 	}
 	found := []words.Finding{by.disk(), by.anchor(), by.submissions()}
+	if told, ok := by.backup(now); ok {
+		found = append(found, told)
+	}
 	if told, ok := by.notifications(); ok {
 		found = append(found, told)
 	}
@@ -83,6 +86,24 @@ func (by figures) anchor() words.Finding {
 			Remedy: "on the ledger's machine, run arl doctor --data DIR"}
 	}
 	return words.Finding{Check: "anchor", State: words.FindingOK, Detail: fmt.Sprintf("size %.0f, %s behind the log", size-lag, words.Counted(int64(lag), "entry"))}
+}
+
+// backupAgeMax is the age of a backup from which on people are told: a daily backup was left out.
+const backupAgeMax = 48 * time.Hour
+
+// backup says how old the last backup of the data directory is; not ok: there was none.
+func (by figures) backup(now time.Time) (found words.Finding, ok bool) {
+	made, _ := by.gauge("arl_backup_timestamp_seconds")
+	entries, _ := by.gauge("arl_backup_entries")
+	if !(made > 0 && made < 1e11) {
+		return words.Finding{}, false
+	}
+	age := max(now.Sub(time.Unix(int64(made), 0)), 0).Round(time.Second)
+	found = words.Finding{Check: "backup", State: words.FindingOK, Detail: fmt.Sprintf("made %v ago, with size %.0f", age, entries)}
+	if age > backupAgeMax {
+		found.State, found.Remedy = words.FindingWarn, "run arl backup DIR --data DIR, and find out why it does not run every day"
+	}
+	return found, true
 }
 
 const (

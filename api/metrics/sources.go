@@ -128,6 +128,18 @@ func (m *Metrics) Checks(last func(check string) *Checked) {
 	})
 }
 
+// Backup shows the last whole backup of a data directory. last returns nil if there was none.
+func (m *Metrics) Backup(last func() *Checked) {
+	m.add("backup", func(emit emit) {
+		found := last()
+		if found == nil {
+			found = &Checked{}
+		}
+		emit("arl_backup_timestamp_seconds", float64(found.At)/1000)
+		emit("arl_backup_entries", float64(found.Entries))
+	})
+}
+
 // truth is 1 for what is so, and 0 for what is not.
 func truth(so bool) float64 {
 	if so {

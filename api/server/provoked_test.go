@@ -34,6 +34,8 @@ var elsewhere = map[string][2]string{
 	invariantSeries(metrics.Diverged):    {"../../cmd/arl/cell/fault_process_test.go", "`arl_invariant_violations_total{invariant=\"diverged\"} 1`"},
 	invariantSeries(metrics.Lost):        {"../../cmd/arl/damage_process_test.go", `m.unreadable(middle.Index, "lost")`},
 	invariantSeries(metrics.CorruptRead): {"../../cmd/arl/damage_process_test.go", `m.unreadable(middle.Index, "corrupt_read")`},
+	"arl_backup_timestamp_seconds":       {"../../testdata/scripts/drill_backup-old.txtar", `metric arl_backup_timestamp_seconds !0`},
+	"arl_backup_entries":                 {"../../testdata/scripts/drill_backup-old.txtar", `metric arl_backup_entries 5`},
 	"arl_checked_timestamp_seconds":      {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_timestamp_seconds{check="audit"}' !0`},
 	"arl_checked_sound":                  {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_sound{check="fsck"}' 1`},
 	"arl_checked_entries":                {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_entries{check="fsck"}' 4`},

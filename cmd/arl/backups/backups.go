@@ -103,6 +103,9 @@ func save(ctx context.Context, t *terminal.Terminal, l *access.Log, f *files, di
 	if err != nil {
 		return backupError(err)
 	}
+	if f.data != "" {
+		node.NoteBackup(f.data, m.Head.Size)
+	}
 	r := Report{dir, m.Origin, done.Older, m.Head, done.Files, done.Kept, f.data != ""}
 	fields := []terminal.Field{{"backup", dir}, {"origin", r.Origin}, {"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
 		{"before", fmt.Sprintf("size %d", r.Before.Size)}, {"files of the log", fmt.Sprintf("%d new", r.Files)}}

@@ -11,8 +11,8 @@ import (
 	"recoveryledger/ledger/durable"
 )
 
-// The results of the last checks of a data directory stand in DIR/checks, so that a running ledger
-// can tell of them.
+// The results of the last checks of a data directory, and of its last backup, stand in DIR/checks,
+// so that a running ledger can tell of them.
 
 func checkPath(dir, check string) string { return filepath.Join(dir, "checks", check+".json") }
 
@@ -28,6 +28,16 @@ func NoteCheck(dir, check string, entries uint64, sound bool) {
 	}
 }
 
+const backupCheck = "backup"
+
+// NoteBackup keeps that a data directory has a whole backup of its first entries, as [NoteCheck]
+// keeps a result.
+func NoteBackup(dir string, entries uint64) { NoteCheck(dir, backupCheck, entries, true) }
+
+// LastBackup returns when the data directory was last backed up, and how many entries the backup
+// has; nil: there is no note that can be read.
+func (n *Node) LastBackup() *metrics.Checked { return n.LastCheck(backupCheck) }
+
 // LastCheck returns the result of the last check of the data directory; nil: there is none that can
 // be read.
 func (n *Node) LastCheck(check string) *metrics.Checked {
@@ -42,11 +52,12 @@ func (n *Node) LastCheck(check string) *metrics.Checked {
 	return found
 }
 
-// Show shows the log, its anchor, its disk, its checks and its build in metrics.
+// Show shows the log, its anchor, its disk, its checks, its last backup and its build in metrics.
 func (n *Node) Show(m *metrics.Metrics, version, revision string) {
 	m.Disk(n.Database(), n.reserve)
 	m.Anchor(n.Anchor, n.Log, n.Origin)
 	m.Checks(n.LastCheck)
+	m.Backup(n.LastBackup)
 	m.Build(version, revision)
 	m.Ledger(n.Log, n.Replica)
 }
