@@ -53,14 +53,16 @@ type hold struct {
 
 // proposal is an escalate in force, with the answers to it.
 type proposal struct {
+	// A census reads these, too.
 	decided
+	at      int64
+	members []uint32 // ascending; an owner of a member may not answer
+
 	issuer      uint32
-	at          int64
 	pin         merkle.Head
 	signals     merkle.Head
 	dismissed   []uint64 // indexes of signals
 	rollbackSet merkle.Head
-	members     []uint32 // ascending; an owner of a member may not answer
 	signalers   []uint32 // ascending; issuers of the signals that it rests on
 	approvals   []approval
 }

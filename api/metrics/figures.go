@@ -88,22 +88,14 @@ func (by figures) anchor() words.Finding {
 	return words.Finding{Check: "anchor", State: words.FindingOK, Detail: fmt.Sprintf("size %.0f, %s behind the log", size-lag, words.Counted(int64(lag), "entry"))}
 }
 
-// backupAgeMax is the age of a backup from which on people are told: a daily backup was left out.
-const backupAgeMax = 48 * time.Hour
-
 // backup says how old the last backup of the data directory is; not ok: there was none.
 func (by figures) backup(now time.Time) (found words.Finding, ok bool) {
 	made, _ := by.gauge("arl_backup_timestamp_seconds")
 	entries, _ := by.gauge("arl_backup_entries")
-	if !(made > 0 && made < 1e11) {
+	if !(made > 0 && made < 1e11 && entries >= 0 && entries < 1<<53) {
 		return words.Finding{}, false
 	}
-	age := max(now.Sub(time.Unix(int64(made), 0)), 0).Round(time.Second)
-	found = words.Finding{Check: "backup", State: words.FindingOK, Detail: fmt.Sprintf("made %v ago, with size %.0f", age, entries)}
-	if age > backupAgeMax {
-		found.State, found.Remedy = words.FindingWarn, "run arl backup DIR --data DIR, and find out why it does not run every day"
-	}
-	return found, true
+	return words.FindBackup(now.Sub(time.Unix(int64(made), 0)), uint64(entries)), true
 }
 
 const (

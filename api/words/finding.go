@@ -2,6 +2,7 @@ package words
 
 import (
 	"fmt"
+	"time"
 
 	"recoveryledger/api"
 )
@@ -46,6 +47,19 @@ func FindSpace(check, about string, free, least uint64, unknown error) Finding {
 // is why the free space is not known.
 func FindReserve(free, reserve uint64, unknown error) Finding {
 	return FindSpace("space for data", fmt.Sprintf("of which %d MiB are the reserve", reserve>>20), free, max(reserve, 1<<30), unknown)
+}
+
+// backupAgeMax is the age of a backup from which on people are told: a daily backup was left out.
+const backupAgeMax = 48 * time.Hour
+
+// FindBackup says how old the last backup of a ledger is, and how many entries it has. The backup
+// is of this moment if it seems to be of a later one.
+func FindBackup(age time.Duration, entries uint64) Finding {
+	found := Finding{Check: "backup", State: FindingOK, Detail: fmt.Sprintf("made %v ago, with size %d", max(age, 0).Round(time.Second), entries)}
+	if age > backupAgeMax {
+		found.State, found.Remedy = FindingWarn, "run arl backup DIR --data DIR, and find out why it does not run every day"
+	}
+	return found
 }
 
 // FindWitnesses says how far the witnesses of the policy in force have come. w is nil if the policy

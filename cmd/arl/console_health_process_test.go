@@ -45,13 +45,15 @@ func TestConsoleHealth(t *testing.T) {
 	if off := numbers[0] - numbers[1]; max(off, -off) > 1024 {
 		t.Errorf("arl doctor says %d MiB free, the page %d", numbers[0], numbers[1])
 	}
+	m.arl("backup", t.TempDir(), "--data", m.data)
 	response, err := http.Get(m.url + "/health")
 	m.must(err)
 	body, err := io.ReadAll(response.Body)
 	m.must(err)
 	m.must(response.Body.Close())
 	page := text(string(body))
-	for _, want := range []string{"ready ✓ ok takes entries", "space for data", "of which 256 MiB are the reserve", "tree head ✓ ok size", "anchor ✓ ok size", "submissions ✓ ok since the start "} {
+	for _, want := range []string{"ready ✓ ok takes entries", "space for data", "of which 256 MiB are the reserve", "tree head ✓ ok size", "anchor ✓ ok size", "submissions ✓ ok since the start ",
+		"backup ✓ ok made "} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the ledger does not say %q: %s", want, page)
 		}

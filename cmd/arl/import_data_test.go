@@ -127,11 +127,11 @@ type commandLine struct {
 	stderr     bytes.Buffer // of the server
 }
 
-func startCommandLine(t *testing.T) *commandLine {
+func startCommandLine(t *testing.T, flags ...string) *commandLine {
 	t.Helper()
 	dir := t.TempDir()
 	l := &commandLine{t: t, home: filepath.Join(dir, "home"), data: filepath.Join(dir, "data")}
-	l.server = l.command("serve", "--data", l.data, "--listen", "127.0.0.1:0", "--output", "json")
+	l.server = l.command(append([]string{"serve", "--data", l.data, "--listen", "127.0.0.1:0", "--output", "json"}, flags...)...)
 	l.server.Stderr = &l.stderr
 	stdout, err := l.server.StdoutPipe()
 	if err == nil {

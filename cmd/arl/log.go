@@ -189,7 +189,9 @@ func (a *app) fsck(ctx context.Context, o *access.Where, index bool) error {
 		{"anchor", fmt.Sprintf("size %d, a prefix of it", r.Anchor.Size)}, {"entries", decimal(r.Entries)}, {"full tiles", decimal(r.Tiles)},
 		{"dedup keys", decimal(r.Dedup)}, {"indexed", decimal(r.Tags)}, {"snapshots", decimal(r.Snapshots)}, {"files", decimal(r.Files)}}
 	if index {
-		of, err := node.CheckIndex(ctx, a.machine().InPlace(o))
+		tell, end := a.Progress("index")
+		of, err := node.CheckIndex(ctx, a.machine().InPlace(o), tell)
+		end()
 		if err != nil {
 			return err
 		}

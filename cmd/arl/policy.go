@@ -14,6 +14,7 @@ import (
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/verify"
 )
 
 func (a *app) policyCommand() *cobra.Command {
@@ -32,11 +33,13 @@ func (a *app) policyCommand() *cobra.Command {
 
 func (a *app) policyShowCommand(t *access.Target) *cobra.Command {
 	var byDefault bool
+	var index uint64
 	cmd := &cobra.Command{
 		Use:   "show",
 		Short: "Show the policy in force as a policy file",
-		Long: "Show the policy in force as a file that arl policy apply and arl recover --policy read. With --default, or where\n" +
-			"no ledger is known, show the policy of a new ledger and the built-in rules of recovery.",
+		Long: "Show the policy in force as a file that arl policy apply and arl recover --policy read. With --index, show a policy\n" +
+			"from before. With --default, or where no ledger is known, show the policy of a new ledger and the built-in rules\n" +
+			"of recovery.",
 		Example: "  arl policy show > policy.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,12 +60,28 @@ func (a *app) policyShowCommand(t *access.Target) *cobra.Command {
 					return err
 				}
 				policy, _ := chain.Policy()
+				if cmd.Flags().Changed("index") {
+					if policy, err = policyAt(chain, index); err != nil {
+						return err
+					}
+				}
 				return a.printPolicy(policy)
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&byDefault, "default", false, "show the policy of a new ledger, without asking a server")
+	cmd.Flags().Uint64Var(&index, "index", 0, "show the policy of this entry, as arl entry list --kind policy names it")
+	cmd.MarkFlagsMutuallyExclusive("default", "index")
 	return cmd
+}
+
+func policyAt(chain *verify.Chain, index uint64) (*entry.Policy, error) {
+	for _, link := range chain.Links() {
+		if policy, is := link.Body.(*entry.Policy); is && link.Index == index {
+			return policy, nil
+		}
+	}
+	return nil, exit.Remedied("arl entry list --kind policy has the indexes of the policies", exit.With(exit.NotFound, fmt.Errorf("entry %d is no policy of this ledger", index)))
 }
 
 func (a *app) printDefaultPolicy() error {

@@ -14,7 +14,7 @@ import (
 // are the display's (TestProgressInLines, TestProgressShowsOnATerminal); the opening of a ledger
 // that builds its state again is TestRebuildTells.
 func TestLongCommandsTellTheirProgress(t *testing.T) {
-	l := startCommandLine(t)
+	l := startCommandLine(t, "--index")
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	tells := func(name string, note string, args ...string) {
@@ -51,6 +51,7 @@ func TestLongCommandsTellTheirProgress(t *testing.T) {
 	l.stop()
 	tells("audit", "", "log", "audit", "--data", l.data)
 	tells("fsck", "", "log", "fsck", "--data", l.data)
+	tells("index", "", "log", "fsck", "--index", "--data", l.data)
 	tells("export", "", "log", "export", "--data", l.data, at("export"))
 	tells("backup", "", "backup", at("backup"), "--data", l.data)
 	head := filepath.Join(at("export"), "checkpoint")

@@ -447,8 +447,8 @@ func TestFailureMatrixNamesRunbooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	acts := regexp.MustCompile(`exit (code )?(6|10|74|78)\b|an operator restores|joins anew|an operator begins|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL|refused; the file or the missing head|obeys nothing|reports the hiding|an audit names the first such entry|counts as started|cannot be undone|others write .unknown.|or .unknown. |(else|otherwise|\|) .unknown.|: .failed. |NOT FENCED|nobody is told`)
-	link := regexp.MustCompile(`\((operations/runbooks/[a-z-]+\.md|disk-gone\.md)\)`)
+	acts := regexp.MustCompile(`exit (code )?(6|10|74|78)\b|an operator restores|joins anew|an operator begins|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL|refused; the file or the missing head|obeys nothing|reports the hiding|an audit names the first such entry|counts as started|cannot be undone|others write .unknown.|or .unknown. |(else|otherwise|\|) .unknown.|: .failed. |NOT FENCED|nobody is told|refused before anything is made|go on without the agent|second source|.refused. only if|only then answers .refused.|are refused as .stale.|a token of another node`)
+	link := regexp.MustCompile(`\((operations/runbooks/[a-z-]+\.md)\)`)
 	section, rows := "", 0
 	for line := range strings.Lines(string(content)) {
 		if name, found := strings.CutPrefix(line, "## "); found {

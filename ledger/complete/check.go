@@ -27,8 +27,9 @@ type CheckReport struct {
 // Check computes the index of a log again, and compares the store in a directory with it: the mark,
 // all records, and all stored parts of lists. Check changes nothing. A store that covers fewer
 // entries than the log is sound, and so is a missing store. Of the Config, Check uses Log, HeadAt
-// and FS. The first difference is [ErrStore]. No process may have the store open.
-func Check(ctx context.Context, dir string, cfg Config) (*CheckReport, error) {
+// and FS. The first difference is [ErrStore]. No process may have the store open. tell hears how
+// far Check is: in entries, and then in entries and keys of the store.
+func Check(ctx context.Context, dir string, cfg Config, tell func(done, total uint64)) (*CheckReport, error) {
 	c := New(dir, cfg).cfg
 	if _, err := c.FS.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return &CheckReport{}, nil
@@ -43,7 +44,7 @@ func Check(ctx context.Context, dir string, cfg Config) (*CheckReport, error) {
 		}
 		return &CheckReport{}, nil
 	}
-	k := checker{cfg: &c, store: s, want: map[string]stored{}}
+	k := checker{cfg: &c, store: s, want: map[string]stored{}, tell: tell}
 	err = k.run(ctx)
 	if err := errors.Join(err, broken, s.close()); err != nil {
 		return nil, err
@@ -66,6 +67,7 @@ type checker struct {
 	want     map[string]stored // keys and values that the log gives, and that were not found in the store yet
 	subjects uint64
 	keys     uint64
+	tell     func(done, total uint64) // of entries, and then of keys, too
 }
 
 // stored is the value that the log gives for a key of the store.
@@ -90,7 +92,11 @@ func (k *checker) run(ctx context.Context) (err error) {
 	if err := k.compute(ctx, size); err != nil {
 		return err
 	}
-	return k.compare(ctx)
+	if err := k.compare(ctx, size); err != nil {
+		return err
+	}
+	k.tell(size+k.keys, size+k.keys)
+	return nil
 }
 
 // compute makes the index of the log again. A crash may have left parts of lists beyond the entries
@@ -120,6 +126,7 @@ func (k *checker) compute(ctx context.Context, size uint64) error {
 		if err != nil {
 			return err
 		}
+		k.tell(t.size, size)
 	}
 	return nil
 }
@@ -154,8 +161,9 @@ func (k *checker) passed(e *entry.Registered) error {
 }
 
 // compare reads the whole store. Every due value must be there, and no value that the log does not
-// give.
-func (k *checker) compare(ctx context.Context) error {
+// give. entries is how many steps were done before.
+func (k *checker) compare(ctx context.Context, entries uint64) error {
+	total := entries + uint64(len(k.want))
 	it, err := k.store.db.NewIter(nil)
 	if err != nil {
 		return fmt.Errorf("%w: %v", ErrStore, err)
@@ -171,6 +179,7 @@ func (k *checker) compare(ctx context.Context) error {
 		}
 		delete(k.want, string(it.Key()))
 		err = errors.Join(err, ctx.Err())
+		k.tell(min(entries+k.keys, total), total)
 	}
 	if closed := it.Close(); closed != nil {
 		err = errors.Join(err, fmt.Errorf("%w: %v", ErrStore, closed))

@@ -14,10 +14,12 @@ import (
 	"recoveryledger/merkle"
 )
 
+func untold(_, _ uint64) {}
+
 // checkStore holds a store to be sound, and to cover size entries.
 func checkStore(t *testing.T, fs vfs.FS, log *memLog, size uint64) {
 	t.Helper()
-	found, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: fs})
+	found, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: fs}, untold)
 	must(t, err)
 	root, subjects := reference(t, log.entries[:size])
 	if found.Size != size || found.Root != root || found.Subjects != subjects || found.Keys <= subjects {
@@ -55,7 +57,7 @@ func TestCheck(t *testing.T) {
 			must(t, fs.MkdirAll("index", 0o700))
 		}
 		must(t, prepare(fs))
-		if found, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: fs}); err != nil || *found != (CheckReport{}) {
+		if found, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: fs}, untold); err != nil || *found != (CheckReport{}) {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
 	}
@@ -157,12 +159,12 @@ func TestCheckFinds(t *testing.T) {
 		damages[name](t, s.db)
 		must(t, s.db.Flush())
 		must(t, s.close())
-		if _, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: clone}); !errors.Is(err, ErrStore) {
+		if _, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: clone}, untold); !errors.Is(err, ErrStore) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	failed := errors.New("the log cannot be read")
-	_, err := Check(t.Context(), "index", Config{Log: log, FS: fs, HeadAt: func(uint64) (merkle.Head, error) { return merkle.Head{}, failed }})
+	_, err := Check(t.Context(), "index", Config{Log: log, FS: fs, HeadAt: func(uint64) (merkle.Head, error) { return merkle.Head{}, failed }}, untold)
 	if !errors.Is(err, failed) || errors.Is(err, ErrStore) || !strings.Contains(err.Error(), "cannot be read") {
 		t.Errorf("of a log that cannot be read: %v", err)
 	}

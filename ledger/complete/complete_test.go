@@ -292,7 +292,7 @@ func TestIndexPowerLossChaos(t *testing.T) {
 			if states++; states > want {
 				break
 			}
-			if _, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: clone}); err != nil {
+			if _, err := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: clone}, untold); err != nil {
 				t.Errorf("what a crash leaves is no damage: %v", err)
 			}
 			again := open(t, clone, log, false)
@@ -327,7 +327,7 @@ func TestIndexBitFlipsChaos(t *testing.T) {
 		}
 		name := names[rng.IntN(len(names))]
 		flip(t, clone, path.Join("index", name), rng)
-		report, found := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: clone})
+		report, found := Check(t.Context(), "index", Config{Log: log, HeadAt: log.HeadAt, FS: clone}, untold)
 		verdict := afterFlip(t, clone, log)
 		want := "as before"
 		if found == nil && report.Size == 0 { // to the engine, the database is as empty as a new one

@@ -104,7 +104,9 @@ func save(ctx context.Context, t *terminal.Terminal, l *access.Log, f *files, di
 		return backupError(err)
 	}
 	if f.data != "" {
-		node.NoteBackup(f.data, m.Head.Size)
+		if err := node.NoteBackup(f.data, m.Head.Size); err != nil {
+			t.Warn("the backup is whole, but the ledger cannot tell of it: %v. Run arl backup as the user of the ledger", err)
+		}
 	}
 	r := Report{dir, m.Origin, done.Older, m.Head, done.Files, done.Kept, f.data != ""}
 	fields := []terminal.Field{{"backup", dir}, {"origin", r.Origin}, {"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
@@ -125,8 +127,10 @@ func backupError(err error) error {
 	switch {
 	case errors.Is(err, backup.ErrDamaged):
 		return exit.Remedied("begin a new backup in another directory", exit.With(exit.Inconsistent, err))
-	case errors.Is(err, backup.ErrInUse), errors.Is(err, fs.ErrExist):
+	case errors.Is(err, backup.ErrInUse):
 		return exit.With(exit.Conflict, err)
+	case errors.Is(err, fs.ErrExist):
+		return exit.Remedied("name another directory", exit.With(exit.Conflict, err))
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return exit.With(exit.IO, err)

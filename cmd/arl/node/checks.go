@@ -14,25 +14,30 @@ import (
 // The results of the last checks of a data directory, and of its last backup, stand in DIR/checks,
 // so that a running ledger can tell of them.
 
-func checkPath(dir, check string) string { return filepath.Join(dir, "checks", check+".json") }
+const checksName = "checks"
 
-// NoteCheck keeps the result of a check of a data directory, fsck or audit. A directory that cannot
-// be written stays without it: the check itself has told its result.
-func NoteCheck(dir, check string, entries uint64, sound bool) {
+func checkPath(dir, check string) string { return filepath.Join(dir, checksName, check+".json") }
+
+// NoteCheck keeps the result of a check of a data directory, fsck or audit. The ledger may run as
+// another user than the check, and reads the note; who may not enter the data directory cannot.
+func NoteCheck(dir, check string, entries uint64, sound bool) error {
 	content, err := json.Marshal(metrics.Checked{At: time.Now().UnixMilli(), Sound: sound, Entries: entries})
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(checkPath(dir, check)), 0o700)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		_ = durable.Write(checkPath(dir, check), append(content, '\n'), 0o600)
+	if err := os.MkdirAll(filepath.Dir(checkPath(dir, check)), 0o755); err != nil {
+		return err
 	}
+	return durable.Write(checkPath(dir, check), append(content, '\n'), 0o644)
 }
 
 const backupCheck = "backup"
 
 // NoteBackup keeps that a data directory has a whole backup of its first entries, as [NoteCheck]
 // keeps a result.
-func NoteBackup(dir string, entries uint64) { NoteCheck(dir, backupCheck, entries, true) }
+func NoteBackup(dir string, entries uint64) error {
+	return NoteCheck(dir, backupCheck, entries, true)
+}
 
 // LastBackup returns when the data directory was last backed up, and how many entries the backup
 // has; nil: there is no note that can be read.

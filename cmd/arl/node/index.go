@@ -70,13 +70,13 @@ func withoutIndex(policy *entry.Policy) error {
 
 // CheckIndex computes the index of a stopped ledger again, and compares the store with the result.
 // It changes nothing in the store. A difference is [complete.ErrStore].
-func CheckIndex(ctx context.Context, o Options) (*complete.CheckReport, error) {
+func CheckIndex(ctx context.Context, o Options, tell func(done, total uint64)) (*complete.CheckReport, error) {
 	o.Looks = true
 	n, err := Open(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	found, err := complete.Check(ctx, n.IndexDir(), complete.Config{Log: indexed{n.Log}, HeadAt: n.Log.HeadAt})
+	found, err := complete.Check(ctx, n.IndexDir(), complete.Config{Log: indexed{n.Log}, HeadAt: n.Log.HeadAt}, tell)
 	if errors.Is(err, complete.ErrStore) {
 		err = exit.With(exit.Inconsistent, exit.Remedied(fmt.Sprintf("delete %s: no entry depends on it, and arl serve --index builds the index again", n.IndexDir()), err))
 	}

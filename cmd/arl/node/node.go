@@ -47,7 +47,7 @@ var WallClock = time.Now
 //	DIR/keys             keys of the ledger and of the coordinator, with the mark of unused keys
 //	DIR/db               the database
 //	DIR/index            the index over the log, which may be deleted
-//	DIR/checks           results of the last fsck and audit, which may be deleted
+//	DIR/checks           results of the last fsck, audit and backup, which may be deleted
 //	DIR/evidence.ndjson  evidence of equivocation that the server received
 //	DIR.anchor           the anchor, beside the directory
 type Node struct {
@@ -288,9 +288,9 @@ func Check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledg
 	found, err := check(ctx, o, tell)
 	switch _, damage := errors.AsType[*ledger.DamageError](err); {
 	case err == nil:
-		NoteCheck(o.Dir, "fsck", found.Entries, true)
+		_ = NoteCheck(o.Dir, "fsck", found.Entries, true) // the command tells the result
 	case damage:
-		NoteCheck(o.Dir, "fsck", 0, false)
+		_ = NoteCheck(o.Dir, "fsck", 0, false)
 	}
 	return found, err
 }

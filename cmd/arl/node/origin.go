@@ -184,7 +184,7 @@ func (n *Node) moveFormer(coming, former string) error {
 	if err := os.MkdirAll(former, 0o700); err != nil {
 		return err
 	}
-	for _, name := range []string{"db", "db.import", backup.EvidenceName} {
+	for _, name := range []string{"db", "db.import", backup.EvidenceName, checksName} {
 		if err := moveIfThere(filepath.Join(n.Dir, name), filepath.Join(former, name)); err != nil {
 			return err
 		}

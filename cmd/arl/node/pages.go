@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"time"
 
 	"recoveryledger/api"
 	"recoveryledger/api/console"
@@ -30,8 +31,8 @@ func (n *Node) Pages(work func() words.Finding) (*console.Console, error) {
 }
 
 // examine tells how the running ledger stands, as its own process knows it: whether it takes
-// entries, its disk, its newest tree head, its anchor. It names no path: readers of the pages may
-// be strangers.
+// entries, its disk, its newest tree head, its anchor, its last backup. It names no path: readers
+// of the pages may be strangers.
 func (n *Node) examine(_ context.Context, tell func(words.Finding)) {
 	tell(words.FindReady(n.Log.Ready()))
 	free, err := disk.Free(n.Dir)
@@ -52,6 +53,9 @@ func (n *Node) examine(_ context.Context, tell func(words.Finding)) {
 		anchor.State, anchor.Detail, anchor.Remedy = words.FindingFail, pathless(err).Error(), "find the file; if the file is lost for good, start the ledger once with --accept-anchor"
 	}
 	tell(anchor)
+	if last := n.LastBackup(); last != nil {
+		tell(words.FindBackup(time.Since(time.UnixMilli(last.At)), last.Entries))
+	}
 }
 
 // pathless returns an error of a file without the path of the file.

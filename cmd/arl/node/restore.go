@@ -108,6 +108,9 @@ func Restore(ctx context.Context, o Options, r *Restoring) (*Restored, error) {
 		}
 		report.Checked = true
 	}
+	if err := NoteBackup(o.Dir, done.Head.Size); err != nil { // from here on people are told when it is old
+		return nil, err
+	}
 	return report, final.take(&o, report)
 }
 

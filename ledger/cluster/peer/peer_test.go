@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +44,7 @@ type member struct {
 	roots   []merkle.Hash // by size
 	keys    string
 	accused chan error
+	damaged atomic.Bool // its database cannot be copied
 }
 
 // address returns a free address on loopback.
@@ -95,6 +97,9 @@ func openLarge(t *testing.T, s *site.Site, size byte, quota int64) *member {
 		Node: m.node, Site: s, Keys: m.keys, Show: m.show, Logger: logger,
 		Accused: func(err error) { m.accused <- err },
 		Copy: func(dir string) error {
+			if m.damaged.Load() {
+				return errors.New("000005.sst is damaged")
+			}
 			return errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(filepath.Join(dir, "CURRENT"), []byte("database"), 0o600))
 		},
 	})
@@ -145,6 +150,12 @@ func (m *member) join(size byte) *member {
 	c, err := peer.NewClient(s)
 	must(m.t, err)
 	copied := filepath.Join(m.t.TempDir(), "db")
+	m.damaged.Store(true)
+	var refused *peer.Refused
+	if err := c.Copy(m.t.Context(), token.Peer, copied); !errors.As(err, &refused) || refused.Status != http.StatusInternalServerError || !strings.Contains(err.Error(), "000005.sst is damaged") {
+		m.t.Errorf("a damaged database is copied: %v", err)
+	}
+	m.damaged.Store(false)
 	must(m.t, c.Copy(m.t.Context(), token.Peer, copied))
 	if text, err := os.ReadFile(filepath.Join(copied, "CURRENT")); err != nil || string(text) != "database" {
 		m.t.Errorf("the copy is %q, %v", text, err)
