@@ -134,14 +134,14 @@ func crowded(tb testing.TB, c *coordinator.Replica) *Metrics {
 	return m
 }
 
-// costMost is how many times a count of as many records ([counting]) a read of all metrics may take.
-// On a quiet machine that is 20 ms of its processor, which BenchmarkCensusOfManyIncidents tells; a
-// machine that others use, too, is slower at both.
+// costMost is how many times as long as a count of as many records ([counting]) a read of all
+// metrics may take. On a quiet machine a read takes less than 20 ms, which
+// BenchmarkCensusOfManyIncidents tells. A machine that others use, too, is slower at both.
 const costMost = 4
 
 // TestCensusOfManyIncidents reads all metrics of a ledger with 10^5 incidents over HTTP. A read
-// has less than 1 MiB, and takes at most [costMost] times a bare count of as many records. The client's
-// share and the collection of garbage are among its time.
+// has less than 1 MiB, and takes at most [costMost] times a bare count of as many records. The
+// client's share and the collection of garbage are among its time.
 func TestCensusOfManyIncidents(t *testing.T) {
 	now := time.Now().UnixMilli()
 	t.Run("reported", func(t *testing.T) {
