@@ -35,6 +35,7 @@ type Task struct {
 	Gate       string          `json:"gate,omitempty" doc:"why the task must not be claimed again yet"`
 	// Failures are those since its creation or its newest release, oldest first.
 	Failures     []entry.TaskFailure `json:"failures,omitempty" doc:"how the claims ended since the creation or the newest release, the oldest first"`
+	Checkpoints  []uint64            `json:"checkpoints,omitempty" doc:"checkpoints from which the task may go on: indexes of their entries, the newest first, at most 16. None is void or expired"`
 	Recovery     *TaskRecovery       `json:"recovery,omitempty" doc:"action of the policy for the newest failure, while the task waits"`
 	Unassignable bool                `json:"unassignable,omitempty" doc:"whether no agent can get the task: no enrolled agent has the capability, apart from agents that are excluded from a retry"`
 	// Candidates are told of one task, not in lists.

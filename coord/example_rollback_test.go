@@ -71,7 +71,7 @@ func on(dep entry.Dep, ref entry.Ref) entry.Parent { return entry.Parent{Exec: r
 // begin enrols everybody and books the trip.
 func (l *trip) begin() {
 	_, root := key("root")
-	policy := coord.Genesis(tripOrigin, entry.AuthorityKey{Principal: "root", Key: root})
+	policy := entry.Genesis(tripOrigin, entry.AuthorityKey{Principal: "root", Key: root})
 	l.write("root", policy)
 	for _, p := range []struct {
 		name entry.Principal

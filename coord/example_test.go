@@ -29,7 +29,7 @@ func Example() {
 		return e
 	}
 	const now = 1_790_000_000
-	genesis := coord.Genesis(origin)
+	genesis := entry.Genesis(origin)
 	genesis.JTI, genesis.Iss, genesis.Iat = "01996c2f-0a75-7a5c-8d64-3f0d2ad6f1b0", "authority@example.com", now
 	step := &entry.Execution{
 		Header: entry.Header{V: 1, JTI: "01996c2f-0a75-7a5c-8d64-3f0d2ad6f1b1", Iss: "agent@example.com", Aud: origin, Iat: now, Wid: "w"},

@@ -97,7 +97,7 @@ func (w *world) checkpoint(iss entry.Principal, id string, after entry.Ref) *ent
 }
 
 func (w *world) genesis() *entry.Policy {
-	p := Genesis(origin, entry.AuthorityKey{Principal: "root", Key: public(w.t, "root")})
+	p := entry.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: public(w.t, "root")})
 	p.Header = w.header("root")
 	p.Wid = ""
 	return p

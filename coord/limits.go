@@ -32,6 +32,8 @@ const (
 	routeMax = 128
 	// candidatesMax is the number of candidates for a task that a view of the task lists.
 	candidatesMax = 16
+	// checkpointsMax is the number of checkpoints of a task that a view of the task lists.
+	checkpointsMax = 16
 	// decidedMax is the approximate number of tasks for which [Rules] keeps the decision.
 	decidedMax = 1 << 16
 )

@@ -45,7 +45,7 @@ func TestPolicyThatNobodyCanKeep(t *testing.T) {
 		w.put(p)
 		w.checkAll()
 	}
-	p := Genesis(origin)
+	p := entry.Genesis(origin)
 	p.Windows.IatMS, p.Windows.DeadlineMaxMS = 1000, 1000
 	if refusal := sound.Policy(p); refusal != nil {
 		t.Errorf("at the limit: %v", refusal)
@@ -81,7 +81,7 @@ func TestTheEmergencyGroupStandsApart(t *testing.T) {
 		both + "group g any w1 emergency\nquorum g\n":      false,
 		"witness emergency " + w1 + "\nquorum emergency\n": true, // no group
 	} {
-		p := Genesis(origin)
+		p := entry.Genesis(origin)
 		p.Witnesses = text
 		refusal := sound.Policy(p)
 		if (refusal == nil) != good || !good && (refusal.Field != "witnesses" || !strings.Contains(refusal.Detail, `"anna" of group emergency`)) {

@@ -47,13 +47,18 @@ func (r *Rules) compile(s *State) *recovery.Policy {
 	return r.compiled
 }
 
+// forTask returns the rules for a task: those of its arm, if a rollout is under way.
+func (r *Rules) forTask(s *State, task entry.Ref) *recovery.Policy {
+	_, id := task.Split()
+	return s.rollouts.Of(r.compile(s), id).Rules
+}
+
 // decide returns the decision of the rules about the newest failure of a task. The caller must not
 // change past after that.
 func (r *Rules) decide(s *State, number uint32, past recovery.Task) recovery.TaskDecision {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, id := s.taskRef(number).Split()
-	rules := s.rollouts.Of(r.compile(s), id).Rules
+	rules := r.forTask(s, s.taskRef(number))
 	known, ok := r.decided[number]
 	if ok && known.rules == rules && known.past.Same(&past) {
 		return known.d

@@ -184,15 +184,10 @@ func (s *State) admitClaim(b *entry.Task, t *task, resume bool) error {
 func (s *State) admitEnd(b *entry.Task, t *task, at int64) error {
 	ended := false
 	if b.Snapshot != nil {
-		exec, x, ok := s.findExecution(b.Snapshot.Exec)
-		number, of := s.tasks.of[exec]
-		switch {
-		case !ok: // REG-8
-			return unknown("snapshot.exec", "no execution %s in the log", b.Snapshot.Exec)
-		case !of || s.taskRef(number) != b.Task || s.principal(x.Agent) != b.Snapshot.Agent:
-			return conflict("snapshot.exec", "%s is not an execution of %s for %s", b.Snapshot.Exec, b.Snapshot.Agent, b.Task)
+		var err error
+		if ended, err = s.ended(b.Snapshot, b.Task, t); err != nil {
+			return err
 		}
-		ended = b.Snapshot.Agent == t.agent && x.First > t.claimed && (x.Progress == scope.Failed || x.Progress == scope.Cancelled)
 	}
 	if b.Op != entry.TaskFail && b.Op != entry.TaskInterrupt || !t.State.Held() || ended {
 		return nil

@@ -58,10 +58,18 @@ func (s *State) resumable(t *task, now int64) bool {
 	if t.State == entry.TaskFailed && t.ResumeCount >= entry.MaxResumes {
 		return false
 	}
-	return slices.ContainsFunc(t.points, func(number uint32) bool {
-		c := s.graph.Checkpoint(number)
-		return !c.Void && (c.ExpiresAt == 0 || c.ExpiresAt > now)
-	})
+	return len(s.usable(t, now, 1)) > 0
+}
+
+// usable returns the indexes of the newest checkpoints of a task that are neither void nor expired,
+// the newest first.
+func (s *State) usable(t *task, now int64, most int) (indexes []uint64) {
+	for _, number := range slices.Backward(t.points) {
+		if c := s.graph.Checkpoint(number); len(indexes) < most && !c.Void && (c.ExpiresAt == 0 || c.ExpiresAt > now) {
+			indexes = append(indexes, c.Index)
+		}
+	}
+	return indexes
 }
 
 // recovers reports whether the rules of recovery say how a task goes on. The task failed with
@@ -81,6 +89,21 @@ func (s *State) past(number uint32, now int64) recovery.Task {
 	past := recovery.Task{Ref: s.taskRef(number), Type: t.kind, Epoch: t.Epoch, MaxRetries: t.maxRetries, Failures: slices.Clone(t.failures)}
 	past.Failures[len(past.Failures)-1].Checkpoint = s.resumable(t, now)
 	return past
+}
+
+// Decisions returns what the rules decide about each failure of a task, each as of its own time.
+func (s *State) Decisions(task entry.Ref, now int64, rules *Rules) []recovery.TaskDecision {
+	number, t, ok := s.findTask(task)
+	if !ok || len(t.failures) == 0 {
+		return nil
+	}
+	past := s.past(number, now)
+	if t.State != entry.TaskFailed && t.State != entry.TaskInterrupted {
+		past.Epoch, past.Failures = t.Epoch-1, t.failures // it was claimed again, and that claim says what it had
+	}
+	rules.mu.Lock()
+	defer rules.mu.Unlock()
+	return past.Decisions(rules.forTask(s, task))
 }
 
 // Beside returns what other rules would decide about a task that [State.Consult] found to recover.

@@ -20,7 +20,9 @@ func (s *State) Consult(v *api.Task, now int64, rules *Rules) {
 		return
 	}
 	people := false
+	v.Checkpoints = s.usable(t, now, checkpointsMax)
 	if s.recovers(t) {
+		v.Failures[len(v.Failures)-1].Checkpoint = s.resumable(t, now)
 		d := s.recovery(number, now, rules)
 		c, given := claimFor(d.Action.Strategy)
 		people = !given
@@ -112,8 +114,9 @@ func (s *State) Losses(lost []LostLease, now int64) (todo []entry.Body) {
 		if !ok || t.Epoch != one.Epoch {
 			continue
 		}
-		order := TaskOrder{Task: one.Task, Op: entry.TaskFail, Reason: "the lease was lost"}
+		order, ended := TaskOrder{Task: one.Task, Op: entry.TaskFail, Reason: "the lease was lost"}, false
 		if one.Over != nil {
+			ended, _ = s.ended(one.Over, one.Task, t) // a report that the log contradicts shows no end
 			order.Reason = "its agent reported " + one.Over.Class + "." + one.Over.Code
 			if one.Over.Interrupted() {
 				order.Op = entry.TaskInterrupt
@@ -121,7 +124,7 @@ func (s *State) Losses(lost []LostLease, now int64) (todo []entry.Body) {
 		}
 		if b, err := s.DraftTask(order); err == nil {
 			switch {
-			case one.Over != nil && s.ended(one.Over, one.Task):
+			case ended:
 				b.Snapshot = one.Over
 			case one.Over != nil && now < t.heardAt+t.leaseMS:
 				continue // the log does not show the end yet
@@ -132,13 +135,18 @@ func (s *State) Losses(lost []LostLease, now int64) (todo []entry.Body) {
 	return todo
 }
 
-// ended reports whether the log shows that the execution in a snapshot failed or was cancelled.
-// The execution must belong to the task and to the agent that made the snapshot.
-func (s *State) ended(over *entry.Snapshot, task entry.Ref) bool {
+// ended reports whether the log shows that the execution in a snapshot is of the newest claim of a
+// task, and failed or was cancelled. The execution must be of the task and of the snapshot's agent.
+func (s *State) ended(over *entry.Snapshot, ref entry.Ref, t *task) (bool, error) {
 	exec, x, ok := s.findExecution(over.Exec)
 	number, of := s.tasks.of[exec]
-	return ok && of && s.taskRef(number) == task && s.principal(x.Agent) == over.Agent &&
-		(x.Progress == scope.Failed || x.Progress == scope.Cancelled)
+	switch {
+	case !ok: // REG-8
+		return false, unknown("snapshot.exec", "no execution %s in the log", over.Exec)
+	case !of || s.taskRef(number) != ref || s.principal(x.Agent) != over.Agent:
+		return false, conflict("snapshot.exec", "%s is not an execution of %s for %s", over.Exec, over.Agent, ref)
+	}
+	return over.Agent == t.agent && x.First > t.claimed && (x.Progress == scope.Failed || x.Progress == scope.Cancelled), nil
 }
 
 // Claim is the newest claim of a task.

@@ -16,7 +16,6 @@ import (
 
 	"recoveryledger/api/client"
 	"recoveryledger/api/server"
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -53,7 +52,7 @@ func newIdentity(tb testing.TB) *identity {
 	ledgerKeys, err := keys.GenerateLedger(tb.TempDir(), origin, nil)
 	must(tb, err)
 	id := &identity{keys: ledgerKeys, authority: newSigner(tb), agent: newSigner(tb)}
-	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: id.authority.Public()})
+	policy := entry.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: id.authority.Public()})
 	policy.Header = header("authority", "")
 	id.genesis = sign(tb, id.authority, policy)
 	return id

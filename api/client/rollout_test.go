@@ -11,7 +11,6 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
@@ -28,7 +27,7 @@ func TestRollouts(t *testing.T) {
 	}
 	first, err := n.log.Receipt(0)
 	must(t, err)
-	rules := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: n.authority.Public()})
+	rules := entry.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: n.authority.Public()})
 	rules.Header, rules.Previous, rules.Recovery = header("authority", ""), &entry.LogRef{LeafHash: merkle.HashLeaf(first.Leaf)}, recovery.Default().JSON()
 	n.put(n.authority, rules)
 	candidate := jsontext.Value(strings.Replace(string(recovery.Default().JSON()), `"attempts":6`, `"attempts":5`, 1))

@@ -9,28 +9,17 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// failureRow is how a claim of a task ended, and what the policy in force says to that.
+// failureRow is how a claim of a task ended, and what the rules say to that. The log does not say
+// which rung a claim came from.
 type failureRow struct {
 	entry.TaskFailure
 	Strategy recovery.Strategy
 	Rule     recovery.Rule
 }
 
-// failuresOf decides about each failure of a task by the policy in force, as the coordinator does
-// about the newest: from the failures up to that one. The log does not say which rung a claim
-// came from.
-func failuresOf(t *api.Task, policy *recovery.Policy) (list []failureRow) {
-	past := recovery.Task{Ref: t.Task, Type: t.Type, Epoch: t.Epoch, MaxRetries: t.MaxRetries}
-	if t.State.Held() { // the newest failure ended the claim before
-		past.Epoch--
-	}
-	newest := len(t.Failures) - 1
-	past.Epoch -= int64(newest)
-	for i := range t.Failures {
-		past.Failures = t.Failures[: i+1 : i+1]
-		d := past.Decide(policy)
-		list = append(list, failureRow{t.Failures[i], d.Action.Strategy, d.Rule})
-		past.Epoch++
+func failuresOf(t *api.Task, decided []recovery.TaskDecision) (list []failureRow) {
+	for i := range decided {
+		list = append(list, failureRow{t.Failures[i], decided[i].Action.Strategy, decided[i].Rule})
 	}
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"recoveryledger/coord"
+	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
 	"recoveryledger/testdata/webpage"
@@ -43,13 +44,19 @@ func TestTaskWork(t *testing.T) {
 	if second < 0 || first < second || strings.Contains(table, "before") || strings.Contains(table, "other") || !strings.Contains(table, "✓ confirmed") || strings.Contains(table, "Not all") {
 		t.Errorf("executions: %s", table)
 	}
-	for n := range 2 {
+	for n := range 3 {
+		if n == 0 { // of which the rules may go on twice
+			l.Put("b", &entry.Checkpoint{Checkpoint: entry.CheckpointName(task) + "1", Digest: entry.DigestOf("saved"), Loc: "file:///saved"})
+		}
 		does("k", entry.TaskFail)
 		_, body = get(t, pages(t, l, ""), "/tasks/o%23dinner")
 		webpage.Check(t, "/tasks", body)
 		wants := regexp.MustCompile(`The policy wants <strong>(.+?)</strong>:.*rule <bdi>(.+?)\[(\d+)\]</bdi>`).FindStringSubmatch(body)
 		if wants == nil {
 			t.Fatalf("the policy wants nothing: %s", body)
+		}
+		if resumes := wants[1] == string(recovery.CheckpointResume); resumes != (n < 2) {
+			t.Errorf("after %d failures the policy wants %s", n+1, wants[1])
 		}
 		_, table, _ = strings.Cut(body, `<h2 id="failures">`)
 		table, _, _ = strings.Cut(table, "</table>")

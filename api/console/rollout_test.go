@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
@@ -15,7 +14,7 @@ import (
 // TestRollouts shows that no rollout is under way, one that is, and one that is over.
 func TestRollouts(t *testing.T) {
 	l := foldlog.New(t)
-	policy := coord.Genesis(testlog.Origin, entry.AuthorityKey{Principal: "root", Key: l.Key("root").Public})
+	policy := entry.Genesis(testlog.Origin, entry.AuthorityKey{Principal: "root", Key: l.Key("root").Public})
 	_, previous := l.State.Chain().Policy()
 	policy.Previous, policy.Recovery = &previous, recovery.Default().JSON()
 	l.Put("root", policy)

@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/net/html"
 
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
@@ -27,7 +26,7 @@ func TestSearch(t *testing.T) {
 	l := foldlog.New(t)
 	id := chain(l)
 	task := l.Put("o", &entry.Task{Task: "o#report", Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated, Reason: "by hand"})
-	policy := coord.Genesis(testlog.Origin, entry.AuthorityKey{Principal: "root", Key: l.Key("root").Public})
+	policy := entry.Genesis(testlog.Origin, entry.AuthorityKey{Principal: "root", Key: l.Key("root").Public})
 	_, previous := l.State.Chain().Policy()
 	policy.Previous, policy.Recovery = &previous, recovery.Default().JSON()
 	second := l.Put("root", policy)

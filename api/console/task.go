@@ -115,7 +115,7 @@ func (k *Console) task(q *http.Request) (*page, error) {
 		l := k.known(state, at)
 		if t, err = l.Task(ref); err == nil {
 			body.Acts = k.acts(l, act.Order{Task: ref})
-			body.Failures = failuresOf(t, k.rules.Of(state))
+			body.Failures = failuresOf(t, state.Decisions(ref, at.Now, &k.rules))
 			body.scan(state, t, at.Now)
 		}
 	})

@@ -79,7 +79,7 @@ var alerts = map[string][]string{
 	"arl_connections_refused_total":  {"ArlConnections"},
 	"arl_notifications_late_seconds": {"ArlNotifications"},
 	"arl_cluster_leader":             {"ArlNobodyLeads", "ArlNodeBehind"},
-	"arl_log_info":                   {"ArlNobodyLeads"},
+	"arl_log_info":                   {"ArlBackupOld", "ArlNobodyLeads"},
 	"arl_cluster_lag_entries":        {"ArlNodeBehind"},
 	"arl_log_size":                   {"ArlNodeBehind"},
 	"arl_cluster_etcd_used_bytes":    {"ArlEtcdAlmostFull"},

@@ -59,7 +59,7 @@ func crowd(tb testing.TB, escalated bool, now int64) *coordinator.Replica {
 		index++
 	}
 	authority := key()
-	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: authority})
+	policy := entry.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: authority})
 	policy.Iss = "authority"
 	put(authority, policy)
 	agents := make([]entry.PublicKey, manyAgents)

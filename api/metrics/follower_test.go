@@ -17,7 +17,7 @@ const origin = "ledger.example/many"
 // attempts are metrics with a state that attempts are counted under.
 func attempts() (*Metrics, *coord.State) {
 	m, state := New(), coord.NewState(origin)
-	genesis := coord.Genesis(origin)
+	genesis := entry.Genesis(origin)
 	state.Apply(&entry.Entry{Kind: genesis.Kind(), Header: entry.HeaderOf(genesis), Body: genesis}, 0, 0)
 	return m, state
 }

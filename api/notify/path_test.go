@@ -15,7 +15,6 @@ import (
 	"github.com/google/uuid"
 
 	"recoveryledger/api/notify"
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -49,7 +48,7 @@ func goLive(t *testing.T) *live {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 2)
 	go func() { done <- l.log.Run(ctx) }()
-	policy := coord.Genesis(liveOrigin, entry.AuthorityKey{Principal: "root", Key: l.signer("root").Public()})
+	policy := entry.Genesis(liveOrigin, entry.AuthorityKey{Principal: "root", Key: l.signer("root").Public()})
 	l.put("root", policy)
 	for name, role := range map[entry.Principal]entry.Role{"a": entry.RoleAgent, "k": entry.RoleCoordinator, "p": entry.RoleApprover} {
 		l.put("root", &entry.Agent{Principal: name, Op: entry.Enrol, Key: l.signer(name).Public(), Roles: []entry.Role{role}, Domain: "d", Span: entry.SpanWorkflow})

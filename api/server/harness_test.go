@@ -19,7 +19,6 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/metrics"
 	"recoveryledger/api/server"
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/complete"
@@ -206,7 +205,7 @@ func (n *node) header(issuer entry.Principal, wid entry.WorkflowID) entry.Header
 }
 
 func (n *node) policy() *entry.Policy {
-	p := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: n.authority.Public()})
+	p := entry.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: n.authority.Public()})
 	p.Header = n.header("authority", "")
 	return p
 }

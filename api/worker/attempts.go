@@ -34,9 +34,6 @@ func known(n int64) *int64 {
 	return &n
 }
 
-// resultDecided is the result of an action that the worker leaves to others.
-const resultDecided = "decided"
-
 // tried notes an action about the failure in h.
 func (a *attempts) tried(h *recovery.History, d *recovery.Decision, result string) {
 	class, code := h.Effective()
@@ -76,7 +73,7 @@ func (a *attempts) begin() (next []entry.Rung) {
 	}
 	last := len(a.rungs) - 1
 	next = []entry.Rung{a.rungs[last]}
-	a.rungs[last].Result = resultDecided
+	a.rungs[last].Result = string(recovery.ResultDecided)
 	return next
 }
 
@@ -203,6 +200,6 @@ func (w *Worker) routed(ctx context.Context, past *recovery.Task) *entry.Attempt
 
 // logEnd logs the action that ends the claim.
 func (w *Worker) logEnd(ctx context.Context, d *recovery.Decision) {
-	w.tried(ctx, d, resultDecided)
+	w.tried(ctx, d, string(recovery.ResultDecided))
 	w.logLast(ctx, statusOf(d.Action.Strategy))
 }

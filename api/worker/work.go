@@ -100,17 +100,21 @@ func (w *Work) Checkpoint(ctx context.Context, file string) error {
 	return c.Submit(ctx, &entry.Checkpoint{Checkpoint: entry.CheckpointName(c.Task.Task) + c.NewID(), Digest: digest, Loc: "file://" + path})
 }
 
-// checkpoint returns the path of the newest checkpoint of the task whose file is here and
-// unchanged. It is empty if there is none.
+// checkpoint returns the path of the newest checkpoint from which the task may go on, and whose
+// file is here and unchanged. It is empty if there is none.
 func (c *Claim) checkpoint(ctx context.Context) (string, error) {
-	prefix := entry.CheckpointName(c.Task.Task)
-	for e, err := range c.Client.Entries(ctx, api.ListQuery{Workflow: c.Task.Wid, Kinds: []entry.Kind{entry.KindCheckpoint}, Newest: true}) {
+	now, err := c.Client.Task(ctx, c.Task.Task)
+	if err != nil {
+		return "", err
+	}
+	for _, index := range now.Checkpoints {
+		e, err := c.Client.Entry(ctx, index)
 		if err != nil {
 			return "", err
 		}
 		point, ok := e.Body.(*entry.Checkpoint)
-		if !ok || !strings.HasPrefix(point.Checkpoint, prefix) {
-			continue
+		if !ok || point.Wid != c.Task.Wid || !strings.HasPrefix(point.Checkpoint, entry.CheckpointName(c.Task.Task)) {
+			continue // the server lies
 		}
 		path, local := strings.CutPrefix(point.Loc, "file://")
 		if digest, err := fileDigest(path); local && err == nil && digest == point.Digest {

@@ -188,7 +188,8 @@ cmd/arl/node ← cmd/arl/access ← cmd/arl
 api/client ← cmd/arl/access
 cmd/arl/exit ← cmd/arl/glossary ← cmd/arl
 api/client/agent ← cmd/arl/glossary
-coord ← coord/policyfile ← cmd/arl
+coord/recovery ← coord/policyfile ← cmd/arl
+coord/sound ← coord/policyfile
 cmd/arl/trust ← cmd/arl/node ← cmd/arl
 api/server ← cmd/arl/node
 api/certificate ← cmd/arl/node

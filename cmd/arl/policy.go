@@ -9,7 +9,6 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
-	"recoveryledger/coord"
 	"recoveryledger/coord/policyfile"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
@@ -86,7 +85,7 @@ func policyAt(chain *verify.Chain, index uint64) (*entry.Policy, error) {
 
 func (a *app) printDefaultPolicy() error {
 	if a.JSON() {
-		p := coord.Genesis("")
+		p := entry.Genesis("")
 		p.Recovery = recovery.Default().JSON()
 		return a.printPolicy(p)
 	}

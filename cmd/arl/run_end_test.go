@@ -51,10 +51,20 @@ func TestRunInterruptedBeforeTheProgram(t *testing.T) {
 	m := newMachine(t)
 	m.start()
 	m.workers("one", "two")
+	looks := func(r *http.Request) bool {
+		return r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v1/tasks/")
+	}
+	starts := func(r *http.Request) bool { return r.Method == http.MethodPost }
+	begun := atomic.Bool{}
 	for id, hit := range map[string]func(*http.Request) bool{
-		"looks":   func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/v1/tasks/") },
-		"starts":  func(r *http.Request) bool { return r.Method == http.MethodPost },
-		"resumes": func(r *http.Request) bool { return r.URL.Query().Get("kind") == "checkpoint" },
+		"looks":  looks,
+		"starts": starts,
+		"resumes": func(r *http.Request) bool {
+			if starts(r) {
+				begun.Store(true)
+			}
+			return begun.Load() && looks(r)
+		},
 	} {
 		t.Run(id, func(t *testing.T) {
 			m.t = t

@@ -17,7 +17,6 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/api/server"
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -101,7 +100,7 @@ func openWith(steps int, lying bool, tick time.Duration) (*site, error) {
 // fill registers the entries.
 func (s *site) fill(steps int, lying bool) error {
 	authority, agent, stranger := newSigner("authority"), newSigner("agent"), newSigner("stranger")
-	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: authority.Public()})
+	policy := entry.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: authority.Public()})
 	policy.Header = header("authority", "")
 	entries := []*entry.Entry{signed(authority, policy), signed(authority, &entry.Agent{Header: header("authority", ""),
 		Principal: "agent-1", Op: entry.Enrol, Key: agent.Public(), Roles: []entry.Role{entry.RoleAgent}, Domain: "test", Span: entry.SpanWorkflow})}

@@ -12,9 +12,6 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// resultDecided is the result of an action that others carry out.
-const resultDecided = "decided"
-
 // ruleRouter is the rule of what the router decides before any rule of recovery does.
 const ruleRouter = "router"
 
@@ -155,7 +152,7 @@ func attemptOf(v *api.Task, policy *recovery.Policy, arm entry.Arm, d *recovery.
 	a := &entry.Attempt{
 		Header: entry.Header{V: 1, Wid: v.Wid}, Agent: v.Agent, Task: v.Task, Policy: policy.Hash(), Arm: arm,
 		AttemptCase: entry.AttemptCase{Case: id, Status: status, Rungs: []entry.Rung{{
-			Attempt: int64(len(v.Failures)), Class: last.Class, Code: last.Code, Rule: rule, Strategy: string(d.Action.Strategy), Result: resultDecided,
+			Attempt: int64(len(v.Failures)), Class: last.Class, Code: last.Code, Rule: rule, Strategy: string(d.Action.Strategy), Result: string(recovery.ResultDecided),
 			WaitMS: &wait, Reason: string(d.Action.Reason),
 		}}},
 	}

@@ -75,7 +75,7 @@ func must(tb testing.TB, err error) {
 }
 
 func (w *world) genesis() *entry.Policy {
-	p := coord.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: testlog.Public(w.t, "root")})
+	p := entry.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: testlog.Public(w.t, "root")})
 	p.Header = w.Header("root")
 	p.Wid = ""
 	return p

@@ -13,7 +13,6 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/google/go-cmp/cmp"
 
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
@@ -21,7 +20,7 @@ import (
 // defaultPolicy is the file that arl policy show --default prints.
 func defaultPolicy(tb testing.TB) string {
 	tb.Helper()
-	text, err := Format(coord.Genesis("test"))
+	text, err := Format(entry.Genesis("test"))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -31,11 +30,11 @@ func defaultPolicy(tb testing.TB) string {
 // What is shown can be applied: the file of a policy gives the policy, with all
 // its members.
 func TestPolicyFileReadsWhatItWrites(t *testing.T) {
-	full := coord.Genesis("test")
+	full := entry.Genesis("test")
 	full.Witnesses = "log x\nquorum none\n"
 	full.LedgerKeys = []string{"a+b+c"}
 	full.Recovery = recovery.Default().JSON()
-	for _, want := range []*entry.Policy{coord.Genesis("test"), full} {
+	for _, want := range []*entry.Policy{entry.Genesis("test"), full} {
 		text, err := Format(want)
 		if err != nil {
 			t.Fatal(err)
@@ -183,7 +182,7 @@ func TestPolicyPageHasEveryMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := Format(coord.Genesis(""))
+	text, err := Format(entry.Genesis(""))
 	if err != nil {
 		t.Fatal(err)
 	}

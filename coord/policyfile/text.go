@@ -12,7 +12,6 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/rogpeppe/go-internal/diff"
 
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 )
@@ -80,14 +79,14 @@ func PlainDefault(whole bool) ([]byte, error) {
 	if err != nil || !whole {
 		return rules, err
 	}
-	members, err := Format(coord.Genesis(""))
+	members, err := Format(entry.Genesis(""))
 	return slices.Concat(members, rules), err
 }
 
 // Default is the file of the default policy: the policy with which a ledger begins, and
 // the built-in rules.
 func Default() ([]byte, error) {
-	members, err := Format(coord.Genesis(""))
+	members, err := Format(entry.Genesis(""))
 	return slices.Concat(members, []byte("\n"), recovery.DefaultDocument()), err
 }
 

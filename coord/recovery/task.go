@@ -68,6 +68,19 @@ func (t *Task) Decide(p *Policy) (d TaskDecision) {
 	return d
 }
 
+// Decisions returns the policy's decision about each failure of a task, as of the time of that
+// failure. t.Epoch is that of the claim that ended with the newest failure.
+func (t *Task) Decisions(p *Policy) (list []TaskDecision) {
+	one := *t
+	one.Epoch -= int64(len(t.Failures) - 1)
+	for i := range t.Failures {
+		one.Failures = t.Failures[: i+1 : i+1]
+		list = append(list, one.Decide(p))
+		one.Epoch++
+	}
+	return list
+}
+
 // fail adds a failure of the task to its history, behind the rungs that were tried in that claim.
 // The log has their number. The policy determines each rung, under the assumption that each attempt
 // failed like the last. The failure has no uncertain effects: the effect gate of the task resolves

@@ -31,7 +31,7 @@ type story struct {
 func newStory(t *testing.T) *story {
 	t.Helper()
 	s := &story{&foldlog.Log{Log: testlog.New(t), State: coord.NewState(testlog.Origin)}, map[string]uint64{}}
-	s.put("policy", "authority", coord.Genesis(testlog.Origin, entry.AuthorityKey{Principal: "authority", Key: s.Key("authority").Public}))
+	s.put("policy", "authority", entry.Genesis(testlog.Origin, entry.AuthorityKey{Principal: "authority", Key: s.Key("authority").Public}))
 	for _, who := range []struct {
 		name entry.Principal
 		role entry.Role

@@ -46,7 +46,7 @@ func openCourt(ctx context.Context, dir string, change func(*entry.Policy)) (*co
 	for i, agent := range t.agents {
 		c.keys[agentName(i)] = agent
 	}
-	p := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: t.authority.Public()})
+	p := entry.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: t.authority.Public()})
 	change(p)
 	_, inForce := t.replica.View().Chain.Policy()
 	p.Previous = &inForce

@@ -19,7 +19,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -203,7 +202,7 @@ func (t *ledgerUnderTest) enrol(ctx context.Context) error {
 	header := func() entry.Header {
 		return entry.Header{V: 1, JTI: uuid.NewString(), Iss: "authority", Aud: origin, Iat: time.Now().Unix()}
 	}
-	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: authority.Public()})
+	policy := entry.Genesis(origin, entry.AuthorityKey{Principal: "authority", Key: authority.Public()})
 	policy.Header = header()
 	bodies := []entry.Body{policy}
 	for i := range agents {

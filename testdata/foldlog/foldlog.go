@@ -27,7 +27,7 @@ type Log struct {
 func New(tb testing.TB) *Log {
 	tb.Helper()
 	l := &Log{Log: testlog.New(tb), State: coord.NewState(testlog.Origin)}
-	l.Put("root", coord.Genesis(testlog.Origin, entry.AuthorityKey{Principal: "root", Key: l.Key("root").Public}))
+	l.Put("root", entry.Genesis(testlog.Origin, entry.AuthorityKey{Principal: "root", Key: l.Key("root").Public}))
 	for _, p := range []entry.Principal{"a", "b", "c"} {
 		l.Enrol(p, entry.RoleAgent)
 	}

@@ -75,7 +75,7 @@ func newBook(tb testing.TB) *book {
 	must(tb, err)
 	b.signers = []note.Signer{signer}
 	b.root = verify.Root{Origin: origin, LedgerKeys: []string{vkey}}
-	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: b.public("root")})
+	policy := entry.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: b.public("root")})
 	policy.Windows.BundleMaxAgeMS = 600_000
 	b.write("root", policy)
 	for _, p := range []struct {

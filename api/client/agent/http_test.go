@@ -14,7 +14,6 @@ import (
 	"recoveryledger/api/client"
 	"recoveryledger/api/client/agent"
 	"recoveryledger/api/server"
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -54,7 +53,7 @@ func newNode(tb testing.TB) *node {
 	must(tb, err)
 	web := httptest.NewServer(s.Handler())
 	n.url = web.URL
-	policy := coord.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: n.signer("root").Public()})
+	policy := entry.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: n.signer("root").Public()})
 	for _, c := range []*entry.Cap{&policy.Limits.Incident, &policy.Limits.Signaler, &policy.Limits.Victim} {
 		c.Members, c.FencedMS = 1_000_000, 1<<40
 	}

@@ -156,7 +156,7 @@ func (s *Stage) Close() {
 
 // enrol logs the policy and the principals.
 func (s *Stage) enrol(change func(*entry.Policy)) error {
-	policy := coord.Genesis(Origin, entry.AuthorityKey{Principal: Authority, Key: s.Signer(Authority).Public()})
+	policy := entry.Genesis(Origin, entry.AuthorityKey{Principal: Authority, Key: s.Signer(Authority).Public()})
 	for _, limits := range []*entry.Cap{&policy.Limits.Incident, &policy.Limits.Signaler, &policy.Limits.Victim} {
 		limits.Domains = 2
 	}

@@ -17,7 +17,6 @@ import (
 
 	"recoveryledger/api/console"
 	"recoveryledger/api/words/runs"
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/importer"
@@ -59,7 +58,7 @@ func open(t *testing.T) *stand {
 		}
 	}
 	l, err := New(&Config{Runs: dir, Uploads: t.TempDir(), Workers: 2, Now: func() int64 { return 1 },
-		InForce: func() *entry.Policy { return coord.Genesis("") }})
+		InForce: func() *entry.Policy { return entry.Genesis("") }})
 	if err != nil {
 		t.Fatal(err)
 	}

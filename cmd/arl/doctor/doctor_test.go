@@ -12,7 +12,6 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/trust"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
@@ -27,7 +26,7 @@ func TestExamine(t *testing.T) {
 	}
 	_, err = n.Run(t.Context(), false, func(ctx context.Context) error {
 		p := &trust.Profile{URL: "http://127.0.0.1:1"} // nobody listens there
-		return n.Introduce(ctx, p, func() (*entry.Policy, error) { return coord.Genesis(""), nil })
+		return n.Introduce(ctx, p, func() (*entry.Policy, error) { return entry.Genesis(""), nil })
 	})
 	if err != nil {
 		t.Fatal(err)

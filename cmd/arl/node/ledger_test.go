@@ -11,7 +11,6 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/trust"
-	"recoveryledger/coord"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 )
@@ -47,7 +46,7 @@ func (s *scene) run() (p *trust.Profile, err error) {
 	}
 	p = &trust.Profile{URL: "http://127.0.0.1:1"}
 	why, err := n.Run(s.t.Context(), true, func(ctx context.Context) error {
-		return n.Introduce(ctx, p, func() (*entry.Policy, error) { return coord.Genesis(""), nil })
+		return n.Introduce(ctx, p, func() (*entry.Policy, error) { return entry.Genesis(""), nil })
 	})
 	if why != nil {
 		s.t.Errorf("the order ended: %v", why)

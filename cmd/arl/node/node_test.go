@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
@@ -153,7 +152,7 @@ func TestCoordinatorWarnsOfRefusals(t *testing.T) {
 func TestWarnOfPolicy(t *testing.T) {
 	var log strings.Builder
 	n := &Node{Logger: slog.New(slog.NewTextHandler(&log, nil))}
-	p := coord.Genesis("test")
+	p := entry.Genesis("test")
 	if n.WarnOfPolicy(p, 0); log.Len() > 0 {
 		t.Errorf("%s", log.String())
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/coord"
 	"recoveryledger/coord/policyfile"
 	"recoveryledger/ledger/entry"
 )
@@ -15,7 +14,7 @@ import (
 // index says that the ledger keeps an index.
 func FoundingPolicy(path string, index bool) (*entry.Policy, error) {
 	if path == "" {
-		return coord.Genesis(""), nil // the origin is not known yet
+		return entry.Genesis(""), nil // the origin is not known yet
 	}
 	policy, err := LoadPolicy(path)
 	if err == nil && policy.Authority != nil {

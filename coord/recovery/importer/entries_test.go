@@ -38,7 +38,7 @@ func newTestLog(tb testing.TB) *testLog {
 	tb.Helper()
 	l := &testLog{t: tb, state: coord.NewState(testOrigin), signers: map[entry.Principal]*keys.Signer{}, counts: map[string]int{}}
 	authority := l.signer("authority")
-	policy := coord.Genesis(testOrigin, entry.AuthorityKey{Principal: "authority", Key: authority.Public()})
+	policy := entry.Genesis(testOrigin, entry.AuthorityKey{Principal: "authority", Key: authority.Public()})
 	policy.JTI, policy.Iat = testJTI("genesis"), testNow
 	l.register(policy)
 	return l

@@ -15,7 +15,6 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/trust"
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/importer"
@@ -42,7 +41,7 @@ func newSite(tb testing.TB) *site {
 	s.must(err)
 	p := new(trust.Profile)
 	_, err = n.Run(tb.Context(), false, func(ctx context.Context) error {
-		return n.Introduce(ctx, p, func() (*entry.Policy, error) { return coord.Genesis(""), nil })
+		return n.Introduce(ctx, p, func() (*entry.Policy, error) { return entry.Genesis(""), nil })
 	})
 	s.must(err)
 	s.root = trust.WithCosigner(p.Root)

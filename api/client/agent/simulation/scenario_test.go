@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"recoveryledger/api/client/agent"
-	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/verify"
@@ -232,7 +231,7 @@ func (w *world) beginning(names []entry.Principal) []*entry.Entry {
 
 // policy is the genesis, with windows of minutes.
 func (w *world) policy() *entry.Policy {
-	p := coord.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: w.keys.of("root").public})
+	p := entry.Genesis(origin, entry.AuthorityKey{Principal: "root", Key: w.keys.of("root").public})
 	p.Windows = entry.Windows{DecideMS: minute, AnswerMS: 2 * minute, MemberMS: 2 * minute, DeadlineMaxMS: 5 * minute, CooldownMS: 5 * minute,
 		SinceMaxMS: 60 * minute, BundleMaxAgeMS: 10 * minute, IatMS: 5 * minute}
 	p.Limits.Incident.Members = 8
