@@ -65,7 +65,10 @@ func (s *State) resumable(t *task, now int64) bool {
 // the newest first.
 func (s *State) usable(t *task, now int64, most int) (indexes []uint64) {
 	for _, number := range slices.Backward(t.points) {
-		if c := s.graph.Checkpoint(number); len(indexes) < most && !c.Void && (c.ExpiresAt == 0 || c.ExpiresAt > now) {
+		if len(indexes) == most {
+			break
+		}
+		if c := s.graph.Checkpoint(number); !c.Void && (c.ExpiresAt == 0 || c.ExpiresAt > now) {
 			indexes = append(indexes, c.Index)
 		}
 	}
