@@ -237,10 +237,12 @@ packages: release ## build bin/release twice, install it in a system of its own,
 
 # The tool takes longer to build than everything else that makes packages, so that make tools
 # leaves it out. .ci/run builds it beside everything else.
-goreleaser: $(GORELEASER) ## check goreleaser's configuration, and build this system's program by it as a snapshot
+goreleaser: $(GORELEASER) ## bin/goreleaser: a snapshot of the archives for every system, by goreleaser
 	$(GORELEASER) check --quiet --config cmd/arl/packages/goreleaser.yaml
-	$(GORELEASER) build --snapshot --clean --single-target --config cmd/arl/packages/goreleaser.yaml
-	bin/goreleaser/arl_*/arl version | grep -q 'version  *$(VERSION)'
+	$(GORELEASER) release --snapshot --clean --config cmd/arl/packages/goreleaser.yaml
+	cd bin/goreleaser && sha256sum --check SHA256SUMS && mkdir unpacked && \
+		tar --extract --gzip --file arl_*_$$(go env GOOS)_$$(go env GOARCH).tar.gz --directory unpacked && ls -l unpacked && \
+		unpacked/arl version | grep -q 'version  *$(VERSION)'
 
 tools: $(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) $(NFPM) $(CYCLONEDX) ## build the pinned tools under bin/tools
 

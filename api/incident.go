@@ -184,6 +184,17 @@ type Plan struct {
 	Next         string       `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
+// Releasable returns the members whose fence a release would lift: their outcome is there, and the
+// fence still stands.
+func (p *Plan) Releasable() (list []entry.Ref) {
+	for i := range p.Members {
+		if m := &p.Members[i]; m.Fenced && m.Result != "" {
+			list = append(list, m.Exec)
+		}
+	}
+	return list
+}
+
 // Counter is the amount that counts against a cap, the plan included.
 type Counter struct {
 	For       string          `json:"for" enum:"rollback,fence" doc:"what is limited: rollbacks that the coordinator authorizes alone, or fences, which may reach farther"`

@@ -1,7 +1,6 @@
 package coord
 
 import (
-	"cmp"
 	"slices"
 
 	"recoveryledger/api"
@@ -11,16 +10,13 @@ import (
 // IncidentsOfDomain is [State.Incidents] for the incidents that concern a principal of a domain,
 // as [State.IncidentsOf] means it. If agent is set, the incidents must concern that principal too.
 func (s *State) IncidentsOfDomain(domain string, agent entry.Principal, before uint64, limit int, now int64) (views []api.Incident) {
-	end := len(s.incidents)
-	if before != 0 {
-		end, _ = slices.BinarySearchFunc(s.incidents, before, func(inc *incident, id uint64) int { return cmp.Compare(inc.opened, id) })
-	}
-	lists := s.incidentsIn(domain, uint32(end))
+	end := uint32(s.incidentsBefore(before))
+	lists := s.incidentsIn(domain, end)
 	var found []uint32
 	if agent == "" {
 		found = newest(lists, limit)
 	} else if number, ok := s.principals.Find([]byte(agent)); ok {
-		found = newest([][]uint32{s.intersect(s.usage[number].incidents, lists, uint32(end))}, limit)
+		found = newest([][]uint32{s.intersect(s.usage[number].incidents, lists, end)}, limit)
 	}
 	for _, number := range found {
 		views = append(views, s.view(s.incidents[number], now))

@@ -24,14 +24,19 @@ var rules = []string{"seed", "dependent", "line"}
 // Incidents returns up to limit incidents, the newest first. Only incidents with an id below
 // before count. If before is 0, the list begins with the newest.
 func (s *State) Incidents(before uint64, limit int, now int64) (views []api.Incident) {
-	end := len(s.incidents)
-	if before != 0 {
-		end, _ = slices.BinarySearchFunc(s.incidents, before, func(inc *incident, id uint64) int { return cmp.Compare(inc.opened, id) })
-	}
-	for number := end - 1; number >= 0 && len(views) < limit; number-- {
+	for number := s.incidentsBefore(before) - 1; number >= 0 && len(views) < limit; number-- {
 		views = append(views, s.view(s.incidents[number], now))
 	}
 	return views
+}
+
+// incidentsBefore counts the incidents that opened before an entry; 0: all.
+func (s *State) incidentsBefore(id uint64) int {
+	if id == 0 {
+		return len(s.incidents)
+	}
+	count, _ := slices.BinarySearchFunc(s.incidents, id, func(inc *incident, id uint64) int { return cmp.Compare(inc.opened, id) })
+	return count
 }
 
 // IncidentsOf is Incidents for the incidents that concern a principal: by entries of its own, or
@@ -41,10 +46,10 @@ func (s *State) IncidentsOf(p entry.Principal, before uint64, limit int, now int
 	if !ok {
 		return nil
 	}
-	for _, of := range slices.Backward(s.usage[number].incidents) {
-		if inc := s.incidents[of]; len(views) < limit && (before == 0 || inc.opened < before) {
-			views = append(views, s.view(inc, now))
-		}
+	list := s.usage[number].incidents
+	end, _ := slices.BinarySearch(list, uint32(s.incidentsBefore(before)))
+	for _, of := range slices.Backward(list[max(0, end-limit):end]) {
+		views = append(views, s.view(s.incidents[of], now))
 	}
 	return views
 }

@@ -109,9 +109,9 @@ func (s *State) Decisions(task entry.Ref, now int64, rules *Rules) []recovery.Ta
 	return past.Decisions(rules.forTask(s, task))
 }
 
-// Beside returns what other rules would decide about a task that [State.Consult] found to recover.
-func (s *State) Beside(task entry.Ref, now int64, rules *recovery.Policy) recovery.TaskDecision {
+// Decision returns what rules decide about a task that [State.Consult] found to recover.
+func (s *State) Decision(task entry.Ref, now int64, rules *recovery.Policy) *recovery.TaskDecision {
 	number, _, _ := s.findTask(task)
 	past := s.past(number, now)
-	return past.Decide(rules)
+	return new(past.Decide(rules))
 }

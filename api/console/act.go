@@ -324,7 +324,9 @@ func (k *Console) fillSubject(body *actPage, order *act.Order, l *act.Log) error
 	}
 	body.Incident, body.About, body.Back = &v, "incident "+decimal(v.ID), k.link("/incidents", v.ID)
 	if body.Fields.Members {
-		body.Form.Released = releasable(l, order.Incident)
+		if plan, ok := l.State.PlanInForce(order.Incident, l.Now); ok {
+			body.Form.Released = plan.Releasable()
+		}
 		if len(order.Members) == 0 {
 			order.Members = body.Form.Released // as if all were chosen, until somebody chooses
 		}
@@ -351,20 +353,6 @@ func bySigner(signers []signer, keyID string) signer {
 		return signer{}
 	}
 	return signers[0]
-}
-
-// releasable returns the members of an incident whose fence a release would lift.
-func releasable(l *act.Log, id uint64) (list []entry.Ref) {
-	plan, ok := l.State.PlanInForce(id, l.Now)
-	if !ok {
-		return nil
-	}
-	for i := range plan.Members {
-		if m := &plan.Members[i]; m.Fenced && m.Result != "" {
-			list = append(list, m.Exec)
-		}
-	}
-	return list
 }
 
 // actLink is what can be done about an incident, or why not.

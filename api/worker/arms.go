@@ -51,5 +51,5 @@ func (w *Worker) decided(h *recovery.History, now int64) {
 		return
 	}
 	d := recovery.Choose(h, w.arms.Beside, now) // a strategy that is a program is not asked: nothing is done
-	w.shadow.tried(h, &d, string(recovery.ResultDecided))
+	w.shadow.tried(h, &d, recovery.ResultDecided)
 }

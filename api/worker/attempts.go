@@ -35,14 +35,9 @@ func known(n int64) *int64 {
 }
 
 // tried notes an action about the failure in h.
-func (a *attempts) tried(h *recovery.History, d *recovery.Decision, result string) {
+func (a *attempts) tried(h *recovery.History, d *recovery.Decision, result recovery.Result) {
 	class, code := h.Effective()
-	r := entry.Rung{Attempt: int64(len(h.Rungs)), Class: class, Code: code, Rule: d.Rule.ID, Strategy: string(d.Action.Strategy),
-		Variant: string(d.Action.Variant) + string(d.Action.Scope), Model: d.Action.Model, Result: result, Reason: string(d.Action.Reason)}
-	if d.Action.WaitMS > 0 {
-		r.WaitMS = new(d.Action.WaitMS)
-	}
-	a.rungs, a.pending = append(a.rungs, r), result == ""
+	a.rungs, a.pending = append(a.rungs, d.EntryRung(int64(len(h.Rungs)), class, code, result)), result == ""
 }
 
 // ended notes how the attempt under way ended, and what it spent.
@@ -119,7 +114,7 @@ func (w *Worker) logEntry(ctx context.Context, status string, by spent) {
 	if rungs := w.shadow.rungs; len(rungs) > 0 {
 		w.shadow.rungs = nil
 		w.submitAttempt(ctx, &entry.Attempt{Agent: w.claim.Agent, Task: t.Task, Policy: w.arms.Beside.Hash(), Arm: entry.ArmShadow,
-			AttemptCase: entry.AttemptCase{Case: w.id, Rungs: rungs, Status: statusOf(recovery.Strategy(rungs[len(rungs)-1].Strategy))}})
+			AttemptCase: entry.AttemptCase{Case: w.id, Rungs: rungs, Status: recovery.Strategy(rungs[len(rungs)-1].Strategy).CaseStatus()}})
 	}
 }
 
@@ -131,22 +126,12 @@ func (w *Worker) submitAttempt(ctx context.Context, a *entry.Attempt) {
 
 // tried notes an action that was decided for the arm of the task. What other rules decided before
 // is logged first.
-func (w *Worker) tried(ctx context.Context, d *recovery.Decision, result string) {
+func (w *Worker) tried(ctx context.Context, d *recovery.Decision, result recovery.Result) {
 	if by := w.arms.Rules.Hash(); w.attempts.policy != by || w.attempts.arm != w.arms.Arm {
 		w.logAttempts(ctx, entry.StatusPassedOn)
 		w.attempts.policy, w.attempts.arm = by, w.arms.Arm
 	}
 	w.attempts.tried(&w.history, d, result)
-}
-
-// statusOf is the status of a case that ends for this claim by an action.
-func statusOf(s recovery.Strategy) string {
-	switch s {
-	case recovery.Escalate, recovery.Quarantine, recovery.Abort:
-		return entry.StatusEscalated
-	default:
-		return entry.StatusPassedOn
-	}
 }
 
 // takeUp notes the attempt that the claim itself is, if the task failed before. The router's entry
@@ -160,16 +145,15 @@ func (w *Worker) takeUp(ctx context.Context, past *recovery.Task) {
 		return
 	}
 	d, last := past.Decide(w.arms.Rules), past.Failures[len(past.Failures)-1]
-	rung := entry.Rung{Attempt: int64(len(past.Failures)), Class: last.Class, Code: last.Code, Rule: d.Rule.ID, Strategy: string(d.Action.Strategy),
-		Variant: string(d.Action.Variant) + string(d.Action.Scope), Model: d.Action.Model, Reason: string(d.Action.Reason)}
+	rung := d.EntryRung(int64(len(past.Failures)), last.Class, last.Code, "")
 	by, arm := w.arms.Rules.Hash(), entry.Arm("")
 	if routed := w.routed(ctx, past); routed != nil {
 		arm = routed.Arm
 		if said := routed.Rungs[0]; routed.Policy != by || said.Strategy != rung.Strategy {
 			by, rung = routed.Policy, said
-			rung.Result, rung.WaitMS = "", nil
 		}
 	}
+	rung.Result, rung.WaitMS = "", nil // the router's entry says how long the task waited
 	if !recovery.Strategy(rung.Strategy).Attempts() {
 		return
 	}
@@ -200,6 +184,6 @@ func (w *Worker) routed(ctx context.Context, past *recovery.Task) *entry.Attempt
 
 // logEnd logs the action that ends the claim.
 func (w *Worker) logEnd(ctx context.Context, d *recovery.Decision) {
-	w.tried(ctx, d, string(recovery.ResultDecided))
-	w.logLast(ctx, statusOf(d.Action.Strategy))
+	w.tried(ctx, d, recovery.ResultDecided)
+	w.logLast(ctx, d.Action.Strategy.CaseStatus())
 }

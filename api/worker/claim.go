@@ -118,9 +118,9 @@ func (c *Config) claim(ctx context.Context, ref entry.Ref, t *api.Task, err erro
 // claimPrefix begins the name of every execution that stands for a claim.
 const claimPrefix = "run-"
 
-// StandsForClaim reports whether an execution stands for a claim. [Claim.Start] makes such
+// standsForClaim reports whether an execution stands for a claim. [Claim.Start] makes such
 // executions.
-func StandsForClaim(x *entry.Execution) bool {
+func standsForClaim(x *entry.Execution) bool {
 	return len(x.Parents) == 0 && strings.HasPrefix(x.Exec, claimPrefix)
 }
 
@@ -231,7 +231,7 @@ func (c *Claim) progress(ctx context.Context, p entry.Progress) error {
 // move logs the next entry of the task, from where it stands now.
 func (c *Claim) move(ctx context.Context, op, reason string, s *entry.Snapshot) error {
 	var t *api.Task
-	err := Insist(ctx, func() (err error) { t, err = c.Client.Task(ctx, c.Task.Task); return err })
+	err := insist(ctx, func() (err error) { t, err = c.Client.Task(ctx, c.Task.Task); return err })
 	if err != nil {
 		return fmt.Errorf("worker: %s %s: %w", op, c.Task.Task, err)
 	}
@@ -255,15 +255,15 @@ func (c *Claim) Submit(ctx context.Context, body entry.Body) error {
 	if err := c.Signer.Sign(e); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	if err := Insist(ctx, func() error { _, err := c.Client.Submit(ctx, e); return err }); err != nil {
+	if err := insist(ctx, func() error { _, err := c.Client.Submit(ctx, e); return err }); err != nil {
 		return fmt.Errorf("worker: submit %s: %w", body.Kind(), err)
 	}
 	return nil
 }
 
-// Insist calls ask until the ledger answers, or ctx ends. The ledger may be away for a
+// insist calls ask until the ledger answers, or ctx ends. The ledger may be away for a
 // while, and the work of a claim must not be lost for that. The error includes that of ask.
-func Insist(ctx context.Context, ask func() error) error {
+func insist(ctx context.Context, ask func() error) error {
 	for {
 		err := ask()
 		if !unanswered(err) {

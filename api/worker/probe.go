@@ -171,7 +171,7 @@ func (w *Worker) reconcileEarlier(ctx context.Context, t *api.Task) error {
 		effects = entry.EffectsUnknown
 	}
 	silent := false
-	err = Insist(ctx, func() (err error) { silent, err = endedSilently(ctx, c); return err })
+	err = insist(ctx, func() (err error) { silent, err = endedSilently(ctx, c); return err })
 	if err != nil || !silent || effects == entry.EffectsNone && !t.RetriesSpent() {
 		return err
 	}
@@ -186,7 +186,7 @@ func endedSilently(ctx context.Context, c *Claim) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if x, ok := e.Body.(*entry.Execution); ok && x.Iss == c.Agent && StandsForClaim(x) {
+		if x, ok := e.Body.(*entry.Execution); ok && x.Iss == c.Agent && standsForClaim(x) {
 			c.Exec = x.Ref()
 			return !x.Progress.Final(), nil
 		}

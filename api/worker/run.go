@@ -390,7 +390,7 @@ func (w *Worker) decide(ctx, held context.Context, e *Ending, doubt steps) (reco
 			return d, err
 		}
 		w.say("%s: %s (%s)", w.claim.Task.Task, d.Action, d.Rule)
-		w.tried(ctx, &d, string(recovery.ResultOK))
+		w.tried(ctx, &d, recovery.ResultOK)
 		h.Rungs = append(h.Rungs, h.RungOf(d.Action, d.Rule, recovery.ResultOK))
 		if err := w.reconcile(held, w.claim, doubt); err != nil || e.Failure == Unfinished && doubt.confirmed() {
 			return d, err
@@ -422,7 +422,7 @@ func (w *Worker) remember(ctx context.Context) error {
 // restorePoint looks for the newest checkpoint, since a run of the program may have made
 // one.
 func (w *Worker) restorePoint(ctx context.Context) (err error) {
-	err = Insist(ctx, func() (err error) { w.point, err = w.claim.checkpoint(ctx); return err })
+	err = insist(ctx, func() (err error) { w.point, err = w.claim.checkpoint(ctx); return err })
 	w.history.Checkpoint = w.point != "" && w.claim.Task.ResumeCount < entry.MaxResumes
 	return err
 }

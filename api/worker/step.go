@@ -67,7 +67,7 @@ func (s *Step) agent() entry.Principal {
 // loggedSteps reads the steps of all claims of a task from the log. The name of a step is part
 // of the name of its execution. The key of a step follows from its name.
 func loggedSteps(ctx context.Context, c *Claim) (all steps, err error) {
-	err = Insist(ctx, func() (err error) { all, err = readSteps(ctx, c); return err })
+	err = insist(ctx, func() (err error) { all, err = readSteps(ctx, c); return err })
 	return all, err
 }
 

@@ -90,7 +90,7 @@ func (w *Work) Checkpoint(ctx context.Context, file string) error {
 	}
 	c := &w.Claim
 	var now *api.Task
-	err = Insist(ctx, func() (err error) { now, err = c.Client.Task(ctx, c.Task.Task); return err })
+	err = insist(ctx, func() (err error) { now, err = c.Client.Task(ctx, c.Task.Task); return err })
 	switch {
 	case err != nil:
 		return err

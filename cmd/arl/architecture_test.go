@@ -48,7 +48,7 @@ coord ← api/console ← cmd/arl/node
 coord/recovery/engine ← api/words/runs ← api/console/lab
 api/words ← api/words/runs ← cmd/arl
 coord/policyfile ← api/console/lab
-api/console ← api/console/lab ← cmd/arl/derived
+api/console ← api/console/lab ← cmd/arl/consoles
 verify/js ← api/console
 coord ← api/act ← cmd/arl/exit
 api/words ← api/act
@@ -175,9 +175,9 @@ api/worker ← cmd/arl/config
 coord/policyfile ← cmd/arl/config
 cmd/arl/terminal ← cmd/arl/access
 cmd/arl/terminal ← cmd/arl/demo
-cmd/arl/access ← cmd/arl/doctor ← cmd/arl/derived
+cmd/arl/access ← cmd/arl/doctor ← cmd/arl/consoles
 cmd/arl/doctor ← cmd/arl
-cmd/arl/access ← cmd/arl/derived ← cmd/arl
+cmd/arl/access ← cmd/arl/consoles ← cmd/arl
 cmd/arl/access ← cmd/arl/failures ← cmd/arl
 cmd/arl/manual ← cmd/arl/failures
 cmd/arl/access ← cmd/arl/histories ← cmd/arl

@@ -13,7 +13,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/console"
 	"recoveryledger/cmd/arl/access"
-	"recoveryledger/cmd/arl/derived"
+	"recoveryledger/cmd/arl/consoles"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/node"
@@ -80,20 +80,20 @@ func (a *app) serveConsole(ctx context.Context, o *consoleOptions, l *access.Log
 	if err != nil {
 		return err
 	}
-	capability, err := derived.Capability(file)
+	capability, err := consoles.Capability(file)
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
-	source := derived.NewSource(m, l, a.logger(slog.LevelInfo))
-	room, clean, err := derived.Lab(source, o.runs, version)
+	source := consoles.NewSource(m, l, a.logger(slog.LevelInfo))
+	room, clean, err := consoles.Lab(source, o.runs, version)
 	if err != nil {
 		return exit.With(exit.Config, err)
 	}
 	defer clean()
 	config := &console.Config{Source: source, Origin: l.Root.Origin, Derived: true, Base: "/" + capability, Room: room,
-		Accepted: l.Before, Root: func() (verify.Root, error) { return l.Root, nil }, Examine: derived.Examine(m, &o.Where)}
+		Accepted: l.Before, Root: func() (verify.Root, error) { return l.Root, nil }, Examine: consoles.Examine(m, &o.Where)}
 	if c != nil {
-		config.Lease, config.Commands, config.Metrics = derived.Lease(c), derived.Commands(c), strings.TrimSuffix(c.URL, "/")+api.PathMetrics
+		config.Lease, config.Commands, config.Metrics = consoles.Lease(c), consoles.Commands(c), strings.TrimSuffix(c.URL, "/")+api.PathMetrics
 	}
 	if c != nil && !o.readOnly {
 		if config.Signing, err = a.consoleSigning(o, source, c); err != nil {
@@ -112,18 +112,18 @@ func (a *app) serveConsole(ctx context.Context, o *consoleOptions, l *access.Log
 	if err := a.PrintObject(map[string]string{"url": address}, terminal.Field{"console", address}); err != nil {
 		return err
 	}
-	return derived.Serve(ctx, source, listener, derived.Handler(pages, capability, listener.Addr()), room.Run)
+	return consoles.Serve(ctx, source, listener, consoles.Handler(pages, capability, listener.Addr()), room.Run)
 }
 
 // consoleSigning returns what signs with the keys of the flags, or with the profile's.
-func (a *app) consoleSigning(o *consoleOptions, source *derived.Source, c *access.Connection) (console.Signing, error) {
+func (a *app) consoleSigning(o *consoleOptions, source *consoles.Source, c *access.Connection) (console.Signing, error) {
 	paths := o.keys
 	if len(paths) == 0 && c.Profile != nil {
 		if path, err := c.Profile.Key(node.Operator); err == nil {
 			paths = []string{path}
 		}
 	}
-	signing, err := derived.NewSigning(source, c, paths, a.Passphrase, func(question string) error {
+	signing, err := consoles.NewSigning(source, c, paths, a.Passphrase, func(question string) error {
 		if !a.Interactive() {
 			return errors.New("the key has no passphrase, and no terminal is there to confirm in: start arl console in a terminal, or pass a key with a passphrase")
 		}

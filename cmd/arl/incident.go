@@ -84,27 +84,25 @@ func incidentState(text string) (string, error) {
 }
 
 func (a *app) incidentList(f *access.Fold, q *api.IncidentQuery) error {
-	views := f.State.Incidents(0, int(f.Size), f.Now)
-	switch {
-	case q.Domain != "":
-		views = f.State.IncidentsOfDomain(q.Domain, q.Agent, 0, int(f.Size), f.Now)
-	case q.Agent != "":
-		views = f.State.IncidentsOf(q.Agent, 0, int(f.Size), f.Now)
-	}
 	l := a.NewList("INCIDENT", "OPENED", "STATE", "WORKFLOW", "SIGNALS", "ABOUT", "WAITS FOR")
-	count := 0
-	for i := range views {
-		v := &views[i]
-		if !v.Matches(q) {
-			continue
+	left := *q
+	if q.Limit <= 0 {
+		left.Limit = int(f.Size) // no log has more incidents than entries
+	}
+	for next := &left; next != nil && next.Limit > 0; {
+		var views []api.Incident
+		limit := next.Limit
+		views, next = view.Incidents(f.State, next, f.Now)
+		if next != nil {
+			next.Limit = limit - len(views)
 		}
-		err := l.Add(v, decimal(v.ID), instant(v.OpenedAt), words.IncidentState(v), string(v.Wid), fmt.Sprint(len(v.Signals)),
-			string(v.Signals[0].Subject), words.IncidentWaitsFor(v))
-		if err != nil {
-			return err
-		}
-		if count++; count == q.Limit {
-			break
+		for i := range views {
+			v := &views[i]
+			err := l.Add(v, decimal(v.ID), instant(v.OpenedAt), words.IncidentState(v), string(v.Wid), fmt.Sprint(len(v.Signals)),
+				string(v.Signals[0].Subject), words.IncidentWaitsFor(v))
+			if err != nil {
+				return err
+			}
 		}
 	}
 	return l.Close()

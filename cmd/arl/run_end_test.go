@@ -312,6 +312,10 @@ func TestRunRollsBack(t *testing.T) {
 	if len(signals) != 1 || signals[0].Iss != holder || len(signals[0].Evidence) != 1 || signals[0].Code != "panic" {
 		t.Errorf("%+v", signals)
 	}
+	tried := entriesOf[entry.Attempt](m, entry.KindAttempt, "--agent", string(holder))
+	if len(tried) == 0 || tried[0].Iss != holder || tried[0].Status != entry.StatusEscalated || tried[0].Rungs[0].Strategy != "rollback" {
+		t.Errorf("%+v", tried)
+	}
 	m.arl("log", "audit")
 	m.stop()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"recoveryledger/api"
 	"recoveryledger/coord"
@@ -115,48 +114,46 @@ func decide(s *coord.State, task entry.Ref, now int64, rules *coord.Rules) *deci
 	s.Consult(&v, now, rules)
 	_, id := task.Split()
 	arms := s.Rollouts().Of(rules.Of(s), id)
-	one := recovery.TaskDecision{Due: v.Failures[len(v.Failures)-1].At}
-	if r := v.Recovery; r != nil {
-		one.Rule.ID, one.Action.Strategy, one.Action.Reason, one.Due = r.Rule, recovery.Strategy(r.Strategy), recovery.Reason(r.Reason), r.Due
-	} else {
-		one.Rule.ID = ruleRouter
-		one.Action.Strategy, one.Action.Reason = withoutRules(&v)
+	d := &decision{task: task}
+	if v.Recovery == nil {
+		d.entries = []entry.Body{attemptOf(&v, arms.Rules, arms.Arm, withoutRules(&v))}
+		return d
 	}
-	d := &decision{task: task, entries: []entry.Body{attemptOf(&v, arms.Rules, arms.Arm, &one)}}
-	if arms.Beside != nil && v.Recovery != nil {
-		beside := s.Beside(task, now, arms.Beside)
-		d.entries = append(d.entries, attemptOf(&v, arms.Beside, entry.ArmShadow, &beside))
+	d.entries = []entry.Body{attemptOf(&v, arms.Rules, arms.Arm, s.Decision(task, now, arms.Rules))}
+	if arms.Beside != nil {
+		d.entries = append(d.entries, attemptOf(&v, arms.Beside, entry.ArmShadow, s.Decision(task, now, arms.Beside)))
 	}
 	return d
 }
 
 // withoutRules is what the router decides where no rule is asked: a task without retries goes to
 // people, and one whose effects nobody knows waits until somebody does.
-func withoutRules(v *api.Task) (recovery.Strategy, recovery.Reason) {
+func withoutRules(v *api.Task) *recovery.TaskDecision {
+	d := &recovery.TaskDecision{Due: v.Failures[len(v.Failures)-1].At}
+	d.Rule.ID, d.Action.Strategy, d.Action.Reason = ruleRouter, recovery.Wait, recovery.ReasonEffectsUnknown
 	if v.RetriesSpent() {
-		return recovery.Escalate, "retries_spent"
+		d.Action.Strategy, d.Action.Reason = recovery.Escalate, "retries_spent"
 	}
-	return recovery.Wait, recovery.ReasonEffectsUnknown
+	return d
 }
 
-// attemptOf returns the entry of a decision. A strategy that executes nothing again leaves the task
-// to people.
+// attemptOf returns the entry of a decision. Its pause is the whole one before the next claim.
 func attemptOf(v *api.Task, policy *recovery.Policy, arm entry.Arm, d *recovery.TaskDecision) *entry.Attempt {
 	last := &v.Failures[len(v.Failures)-1]
-	wait, status := max(d.Due-last.At, 0), entry.StatusPassedOn
-	if s := d.Action.Strategy; !s.Attempts() && s != recovery.Wait && arm != entry.ArmShadow {
+	rung := d.EntryRung(int64(len(v.Failures)), last.Class, last.Code, recovery.ResultDecided)
+	rung.WaitMS = new(max(d.Due-last.At, 0))
+	status := d.Action.Strategy.CaseStatus()
+	if d.Action.Strategy == recovery.Reconcile { // no agent holds the task, and a probe runs where one does
 		status = entry.StatusEscalated
 	}
 	_, id := v.Task.Split()
-	rule, _, _ := strings.Cut(d.Rule.ID, "[")
-	a := &entry.Attempt{
-		Header: entry.Header{V: 1, Wid: v.Wid}, Agent: v.Agent, Task: v.Task, Policy: policy.Hash(), Arm: arm,
-		AttemptCase: entry.AttemptCase{Case: id, Status: status, Rungs: []entry.Rung{{
-			Attempt: int64(len(v.Failures)), Class: last.Class, Code: last.Code, Rule: rule, Strategy: string(d.Action.Strategy), Result: string(recovery.ResultDecided),
-			WaitMS: &wait, Reason: string(d.Action.Reason),
-		}}},
+	a := &entry.Attempt{Header: entry.Header{V: 1, Wid: v.Wid}, Agent: v.Agent, Task: v.Task, Policy: policy.Hash(), Arm: arm,
+		AttemptCase: entry.AttemptCase{Case: id, Status: status, Rungs: []entry.Rung{rung}}}
+	id = fmt.Sprint(v.Epoch, "|", rung.Rule, "|", rung.Strategy, "|", rung.Reason, "|", a.Policy, "|", arm)
+	if rung.Variant != "" || rung.Model != "" {
+		id += "|" + rung.Variant + "|" + rung.Model
 	}
-	a.JTI = entry.AttemptJTI(string(v.Task), fmt.Sprint(v.Epoch, "|", rule, "|", d.Action.Strategy, "|", d.Action.Reason, "|", a.Policy, "|", arm))
+	a.JTI = entry.AttemptJTI(string(v.Task), id)
 	return a
 }
 

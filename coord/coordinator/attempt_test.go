@@ -40,7 +40,8 @@ func TestEachDecisionLeavesOneEntry(t *testing.T) {
 	s.c.leases.now = now.now
 	kinds := map[string]string{"escalates": "", "undoes": "        - { strategy: rollback }\n",
 		"isolates": "        - { strategy: quarantine, severity: critical }\n", "spent": "        - { strategy: retry }\n",
-		"later": "        - { strategy: retry, backoff: { base_ms: 600000, factor: 2, max_ms: 600000, jitter_ppm: 0 } }\n"}
+		"reflects": "        - { strategy: retry_altered, variant: reflect, backoff: { base_ms: 600000, factor: 2, max_ms: 600000, jitter_ppm: 0 } }\n",
+		"later":    "        - { strategy: retry, backoff: { base_ms: 600000, factor: 2, max_ms: 600000, jitter_ppm: 0 } }\n"}
 	rules := "\n  rules:\n"
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		rules += "    - id: " + kind + "\n      when: task_type == \"" + kind + "\"\n      ladder:\n" + kinds[kind] + "        - { strategy: escalate }\n"
@@ -70,7 +71,7 @@ func TestEachDecisionLeavesOneEntry(t *testing.T) {
 			must(t, err)
 			if a, ok := e.Body.(*entry.Attempt); ok {
 				_, kind := a.Task.Split()
-				all = append(all, strings.Join([]string{kind, a.Rungs[0].Strategy, a.Rungs[0].Result, a.Status, string(a.Agent)}, " "))
+				all = append(all, strings.Join([]string{kind, a.Rungs[0].Strategy + a.Rungs[0].Variant, a.Rungs[0].Result, a.Status, string(a.Agent)}, " "))
 			}
 		}
 		slices.Sort(all)
@@ -78,7 +79,7 @@ func TestEachDecisionLeavesOneEntry(t *testing.T) {
 	}
 	step(2 * time.Minute) // the leases are lost
 	want := []string{"escalates escalate decided escalated a", "isolates quarantine decided escalated a", "later retry decided passed_on a",
-		"spent escalate decided escalated a", "undoes rollback decided escalated a"}
+		"reflects retry_alteredreflect decided passed_on a", "spent escalate decided escalated a", "undoes rollback decided escalated a"}
 	if got := decided(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -126,6 +126,9 @@ func TestShadowBehindAKnownDecision(t *testing.T) {
 		var got []string
 		for _, a := range s.attempts("o#task") {
 			got = append(got, fmt.Sprint(a.Arm, " ", a.Policy))
+			if a.Status != entry.StatusPassedOn || a.Rungs[0].Strategy != "retry" {
+				t.Errorf("%s: %s %s", a.Arm, a.Rungs[0].Strategy, a.Status)
+			}
 		}
 		want := []string{fmt.Sprint(entry.ArmControl, " ", p.Hash()), fmt.Sprint(entry.ArmShadow, " ", first), fmt.Sprint(entry.ArmShadow, " ", second)}
 		if !slices.Equal(got, want) {

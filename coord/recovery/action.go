@@ -31,6 +31,10 @@ type Action struct {
 // Final reports whether the action ends the case.
 func (a *Action) Final() bool { return a.Strategy == Escalate }
 
+// Variation is what an attempt changes: the variant, or the scope of a reset. It is empty if the
+// attempt changes neither.
+func (a *Action) Variation() string { return string(a.Variant) + string(a.Scope) }
+
 // Rule is the place in the policy that an action comes from.
 type Rule struct {
 	// ID is the id of a rule or guard, or [RuleGate] or [RuleLimits].

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"recoveryledger/ledger/entry"
 )
 
 // RecoveryStrategy chooses the action for a failure. The built-in strategies are pure ([BuiltIn]).
@@ -67,6 +69,18 @@ type Decision struct {
 	Answer Action
 	// Failed is why its answer does not count, so that the ladder decided.
 	Failed error
+}
+
+// EntryRung returns the rung of an attempt entry about a decision. attempt is how many actions or
+// claims came before, as the writer of the entry counts them. class and code are those of the
+// failure that the decision answers, as they are effective.
+func (d *Decision) EntryRung(attempt int64, class, code string, result Result) entry.Rung {
+	r := entry.Rung{Attempt: attempt, Class: class, Code: code, Rule: d.Rule.ID, Strategy: string(d.Action.Strategy),
+		Variant: d.Action.Variation(), Model: d.Action.Model, Result: string(result), Reason: string(d.Action.Reason)}
+	if d.Action.WaitMS > 0 {
+		r.WaitMS = new(d.Action.WaitMS)
+	}
+	return r
 }
 
 // Recover decides like [Decide], but asks the strategy that the first matching rule names, if the

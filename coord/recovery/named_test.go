@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -247,5 +248,31 @@ func TestMissingStrategies(t *testing.T) {
 	}
 	if all := recovery.Default().Missing(nil); all != nil {
 		t.Errorf("named by nobody, and missing %+v", all)
+	}
+}
+
+// TestEntryOfADecision: an attempt entry says what was decided, and whether the case goes on.
+func TestEntryOfADecision(t *testing.T) {
+	goesOn := []recovery.Strategy{recovery.Retry, recovery.RetryAltered, recovery.FallbackModel, recovery.StateReset, recovery.FailReassign,
+		recovery.CheckpointResume, recovery.Reconcile, recovery.Wait}
+	for _, s := range recovery.Strategies() {
+		want := entry.StatusEscalated
+		if slices.Contains(goesOn, s) {
+			want = entry.StatusPassedOn
+		}
+		if got := s.CaseStatus(); got != want {
+			t.Errorf("%s: %s, want %s", s, got, want)
+		}
+	}
+	d := recovery.Decision{Rule: recovery.Rule{ID: "r", Rung: 1}, Action: recovery.Action{Strategy: recovery.RetryAltered, Variant: recovery.Reflect,
+		Model: "m", WaitMS: 7, Reason: recovery.ReasonLadder}}
+	want := entry.Rung{Attempt: 2, Class: "output", Code: "malformed", Rule: "r", Strategy: "retry_altered", Variant: "reflect", Model: "m",
+		Result: "decided", WaitMS: new(int64(7)), Reason: "ladder"}
+	if got := d.EntryRung(2, "output", "malformed", recovery.ResultDecided); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	d.Action = recovery.Action{Strategy: recovery.StateReset, Scope: recovery.ScopeVerified}
+	if got := d.EntryRung(0, "", "", ""); got.Variant != "verified" || got.WaitMS != nil {
+		t.Errorf("%+v", got)
 	}
 }

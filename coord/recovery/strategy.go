@@ -1,5 +1,7 @@
 package recovery
 
+import "recoveryledger/ledger/entry"
+
 // Strategy is a kind of action about a failure (taxonomy, protocol.md section 10).
 type Strategy string
 
@@ -55,6 +57,15 @@ func Unpriced(s Strategy, r Result, costMicroUSD *int64) bool {
 // Stays reports whether the agent that failed executes the step again.
 func (s Strategy) Stays() bool {
 	return s.Attempts() && s != FailReassign && s != CheckpointResume
+}
+
+// CaseStatus returns the status of a case about which the strategy is decided last, for its attempt
+// entry: the case goes on, or people have it.
+func (s Strategy) CaseStatus() string {
+	if s.Attempts() || s == Wait || s == Reconcile {
+		return entry.StatusPassedOn
+	}
+	return entry.StatusEscalated
 }
 
 // Variant is the change that a retry_altered makes.

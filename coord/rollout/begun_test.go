@@ -141,10 +141,11 @@ func TestCaseOfTwoIssuers(t *testing.T) {
 	if f.says("e", "a", "tool", entry.StatusRecovered); e.Canary.Cases != 2 || e.Canary.Unsafe != 1 || e.Groups[len(e.Groups)-1].Canary.Cases != 1 {
 		t.Errorf("%+v", e)
 	}
-	for _, by := range []entry.Principal{"router", "agent"} {
-		f.Observe(&entry.Attempt{Header: entry.Header{Iss: by}, Arm: entry.ArmCanary, Policy: "candidate", Task: "o#a", AttemptCase: entry.AttemptCase{Case: "a", Status: entry.StatusEscalated}})
+	for _, by := range []entry.Principal{"agent", "router"} {
+		f.Observe(&entry.Attempt{Header: entry.Header{Iss: by}, Arm: entry.ArmCanary, Policy: "candidate", Task: "o#a",
+			AttemptCase: entry.AttemptCase{Case: "a", Status: entry.StatusEscalated, CostMicroUSD: new(int64(7))}})
 	}
-	if e.Canary.Cases != 3 {
+	if e.Canary.Cases != 3 || e.Canary.CostMicroUSD != 7 {
 		t.Errorf("a task is one case: %+v", e)
 	}
 }

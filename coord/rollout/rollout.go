@@ -130,8 +130,8 @@ func thresholds(rules jsontext.Value) jsontext.Value {
 	return of.Thresholds
 }
 
-// NotUnderWay refuses a step of a rollout that ended, or that nobody began.
-func NotUnderWay(name string) *entry.Refusal {
+// notUnderWay refuses a step of a rollout that ended, or that nobody began.
+func notUnderWay(name string) *entry.Refusal {
 	return entry.Refuse(entry.StateConflict, "rollout", "%s is not under way (ROL-1)", name).
 		WithRemedy("arl rollout status shows which rollout is, arl rollout history which ended")
 }
@@ -144,7 +144,7 @@ func (f *Fold) Admit(r *entry.Rollout, roles []entry.Role, law Law, at int64) er
 	}
 	now := f.current
 	if now == nil || now.Name != r.Rollout {
-		return NotUnderWay(r.Rollout)
+		return notUnderWay(r.Rollout)
 	}
 	if r.Wid != now.Wid {
 		return entry.Refuse(entry.StateConflict, "wid", "%s, and the rollout began in workflow %s (ROL-1)", r.Wid, now.Wid)
@@ -238,7 +238,7 @@ func (f *Fold) AdmitPolicy(p *entry.Policy, law Law) error {
 	now := f.current
 	switch {
 	case p.Rollout != nil && (now == nil || p.Rollout.Rollout != now.Name):
-		return NotUnderWay(p.Rollout.Rollout)
+		return notUnderWay(p.Rollout.Rollout)
 	case now == nil:
 		return nil
 	case p.Rollout == nil && DigestOf(p.Recovery) == DigestOf(law.Recovery):

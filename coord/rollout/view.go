@@ -90,7 +90,7 @@ func missing(r *api.Rollout) []string {
 func PromotionOf(v *api.Rollouts, name string) (p *entry.Promotion, lacks []string, err error) {
 	switch now := v.Current; {
 	case now == nil || now.Rollout != name:
-		return nil, nil, NotUnderWay(name)
+		return nil, nil, notUnderWay(name)
 	case len(now.Missing) == 0:
 		return &entry.Promotion{Rollout: name, Report: now.Report}, nil, nil
 	case len(now.Waivers) == 0:

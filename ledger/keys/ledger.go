@@ -100,14 +100,9 @@ func ReferLedger(dir, origin, uri string, passphrase Passphrase) (*Ledger, error
 	return ledger, nil
 }
 
-// GenerateNextLedger makes the next keys of the ledger in dir, in a new file, and returns the
-// file's name. The file is encrypted if the newest file before it is, with the same passphrase.
-// Existing keys are never changed.
-func GenerateNextLedger(dir string, passphrase Passphrase) (*Ledger, string, error) {
-	return ReferNextLedger(dir, "", passphrase)
-}
-
-// ReferNextLedger is [GenerateNextLedger] with a key in a KMS, as in [ReferLedger].
+// ReferNextLedger makes the next keys of the ledger in dir, in a new file, and returns the file's
+// name. The file is encrypted if the newest file before it is, with the same passphrase. Existing
+// keys are never changed. uri names a key in a KMS, as in [ReferLedger]; empty: both keys are made.
 func ReferNextLedger(dir, uri string, passphrase Passphrase) (*Ledger, string, error) {
 	before, err := LoadLedger(dir, passphrase)
 	if err != nil {
@@ -174,7 +169,7 @@ func newLedger(origin, uri string, passphrase Passphrase) (*Ledger, []byte, erro
 // backup: no party can compute a key again.
 var ErrDamaged = errors.New("damaged")
 
-// LoadLedger reads the keys that [GenerateLedger] and [GenerateNextLedger] made in dir, in the
+// LoadLedger reads the keys that [GenerateLedger] and [ReferNextLedger] made in dir, in the
 // order in which they were made. The error is fs.ErrNotExist if there is no key, [ErrPassphrase],
 // [ErrDamaged], or names the mistake in a file.
 func LoadLedger(dir string, passphrase Passphrase) ([]*Ledger, error) {

@@ -256,7 +256,7 @@ func TestNextLedgerKeys(t *testing.T) {
 	budget.Unraced(t, "one goroutine writes files")
 	for name, passphrase := range map[string]Passphrase{"plain": nil, "encrypted": secret("correct horse")} {
 		dir := t.TempDir()
-		if _, _, err := GenerateNextLedger(dir, passphrase); !errors.Is(err, fs.ErrNotExist) {
+		if _, _, err := ReferNextLedger(dir, "", passphrase); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatalf("%s: after none: %v", name, err)
 		}
 		first, err := GenerateLedger(dir, origin, passphrase)
@@ -265,7 +265,7 @@ func TestNextLedgerKeys(t *testing.T) {
 		}
 		want := []*Ledger{first}
 		for _, file := range []string{"ledger-2.key", "ledger-3.key"} {
-			next, path, err := GenerateNextLedger(dir, secret("correct horse"))
+			next, path, err := ReferNextLedger(dir, "", secret("correct horse"))
 			if err != nil || path != filepath.Join(dir, file) || next.Origin != origin {
 				t.Fatalf("%s: %s, error %v", name, path, err)
 			}
@@ -287,7 +287,7 @@ func TestNextLedgerKeys(t *testing.T) {
 			}
 		}
 		if passphrase != nil {
-			if _, _, err := GenerateNextLedger(dir, secret("wrong")); !errors.Is(err, ErrPassphrase) {
+			if _, _, err := ReferNextLedger(dir, "", secret("wrong")); !errors.Is(err, ErrPassphrase) {
 				t.Errorf("with another passphrase: %v", err)
 			}
 		}
@@ -295,7 +295,7 @@ func TestNextLedgerKeys(t *testing.T) {
 		if err := os.Remove(filepath.Join(dir, ledgerFile)); err != nil {
 			t.Fatal(err)
 		}
-		if _, path, err := GenerateNextLedger(dir, passphrase); err != nil || filepath.Base(path) != "ledger-4.key" {
+		if _, path, err := ReferNextLedger(dir, "", passphrase); err != nil || filepath.Base(path) != "ledger-4.key" {
 			t.Errorf("%s: %s, error %v", name, path, err)
 		}
 	}
@@ -322,10 +322,10 @@ func TestLedgerKeysHaveALastNumber(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, ledgerFile), filepath.Join(dir, ledgerFileName(maxLedgers-1))); err != nil {
 		t.Fatal(err)
 	}
-	if _, path, err := GenerateNextLedger(dir, nil); err != nil || filepath.Base(path) != ledgerFileName(maxLedgers) {
+	if _, path, err := ReferNextLedger(dir, "", nil); err != nil || filepath.Base(path) != ledgerFileName(maxLedgers) {
 		t.Errorf("%s, error %v", path, err)
 	}
-	if _, _, err := GenerateNextLedger(dir, nil); err == nil || !strings.Contains(err.Error(), "up to 99") {
+	if _, _, err := ReferNextLedger(dir, "", nil); err == nil || !strings.Contains(err.Error(), "up to 99") {
 		t.Errorf("error %v", err)
 	}
 }

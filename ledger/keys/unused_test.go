@@ -37,7 +37,7 @@ func TestKeysAreUnusedUntilMarked(t *testing.T) {
 		if !made.Unused || !unused(t, dir) {
 			t.Errorf("%s: new keys count as used", name)
 		}
-		if _, _, err := GenerateNextLedger(dir, passphrase); err != nil || !unused(t, dir) {
+		if _, _, err := ReferNextLedger(dir, "", passphrase); err != nil || !unused(t, dir) {
 			t.Errorf("%s: a next key makes the first one used: %v", name, err)
 		}
 		if _, err := GenerateLedger(dir, origin, passphrase); !errors.Is(err, fs.ErrExist) || !unused(t, dir) {

@@ -177,7 +177,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"arl report show " + dir, report.Lead(), "One step from a flip", "limits.attempts", report.Near[0].Cases[0], string(report.Recommendation)}
+	want := []string{"arl report show " + dir, report.Lead(), "One step from another result", "limits.attempts", report.Near[0].Cases[0], string(report.Recommendation)}
 	want = append(want, runs.Why(report)...)
 	for _, section := range report.Sections() {
 		for _, row := range section.Rows {

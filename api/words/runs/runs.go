@@ -48,7 +48,7 @@ func Points(r *engine.SweepReport) *Table {
 // PointNotes returns the lines below the results of a sweep.
 func PointNotes(r *engine.SweepReport) []string {
 	notes := []string{fmt.Sprintf("* %s in the policy: %s", r.Param, figure.Exact(r.Param, r.Pinned))}
-	notes = append(notes, InPlaceOf(r.MissingStrategies, "")...)
+	notes = append(notes, inPlaceOf(r.MissingStrategies, "")...)
 	if r.Simulated {
 		notes = append(notes, "simulated: an outcome model drew attempts; none was really made")
 	}
@@ -81,7 +81,7 @@ func SweepEnd(r *engine.SweepReport) (lines []string) {
 		lines = append(lines, "no flip in this range")
 	}
 	if r.Near {
-		lines = append(lines, fmt.Sprintf("warning: %s is pinned at %s, one step from a flip", r.Param, figure.Exact(r.Param, r.Pinned)))
+		lines = append(lines, fmt.Sprintf("warning: %s is pinned at %s: one step from there, cases end otherwise", r.Param, figure.Exact(r.Param, r.Pinned)))
 	}
 	return lines
 }
@@ -110,12 +110,12 @@ func ChangeNotes(d *engine.ReportDiff) []string {
 		same = "nothing"
 	}
 	notes := []string{fmt.Sprintf("recommendation: %s, then %s; the same in both: %s", d.Before, d.After, same)}
-	notes = append(notes, InPlaceOf(d.MissingBefore, " in the first run")...)
-	return append(notes, InPlaceOf(d.MissingAfter, " in the second run")...)
+	notes = append(notes, inPlaceOf(d.MissingBefore, " in the first run")...)
+	return append(notes, inPlaceOf(d.MissingAfter, " in the second run")...)
 }
 
-// InPlaceOf says that ladders decided in place of strategies; nothing without any.
-func InPlaceOf(missing []string, where string) []string {
+// inPlaceOf says that ladders decided in place of strategies; nothing without any.
+func inPlaceOf(missing []string, where string) []string {
 	if len(missing) == 0 {
 		return nil
 	}
@@ -176,7 +176,7 @@ func Steps(t *engine.Trace) *Table {
 	for i := range t.Rungs {
 		r := &t.Rungs[i]
 		table.add(r, r.Step, strconv.FormatInt(r.Attempt, 10), scenario.Label{Class: r.Class, Code: r.Code}.String(), r.Rule,
-			Phrase(r.Strategy, r.Variant), r.Model, r.Result, r.Reason)
+			phrase(r.Strategy, r.Variant), r.Model, r.Result, r.Reason)
 	}
 	return table
 }
@@ -185,7 +185,7 @@ func Steps(t *engine.Trace) *Table {
 // the other arm of a canary would have done.
 func End(t *engine.Trace) string {
 	var end strings.Builder
-	end.WriteString(Phrase(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason))
+	end.WriteString(phrase(fmt.Sprintf("%s: %s", t.Case, t.Status), t.Reason))
 	if t.Arm != "" {
 		fmt.Fprintf(&end, ", arm %s of policy %s", t.Arm, t.Policy)
 	}
@@ -200,7 +200,7 @@ func would(end *strings.Builder, who string, s *engine.Shadow) {
 		return
 	}
 	for i := range s.Rungs {
-		fmt.Fprintf(end, "; the %s would %s (%s)", who, Phrase(s.Rungs[i].Strategy, s.Rungs[i].Variant), s.Rungs[i].Rule)
+		fmt.Fprintf(end, "; the %s would %s (%s)", who, phrase(s.Rungs[i].Strategy, s.Rungs[i].Variant), s.Rungs[i].Rule)
 	}
 }
 
@@ -209,8 +209,8 @@ func DecisionTitle(d *engine.ExplainedDecision) string {
 	return fmt.Sprintf("decision %d, step %s", d.Decision, d.Step)
 }
 
-// Phrase joins a word and another that may be missing.
-func Phrase(first, second string) string {
+// phrase joins a word and another that may be missing.
+func phrase(first, second string) string {
 	if second == "" {
 		return first
 	}

@@ -198,10 +198,10 @@ func (t *Target) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// ExplainTLSError adds the remedy to a TLS error. asked says that the server asked for a
+// explainTLSError adds the remedy to a TLS error. asked says that the server asked for a
 // certificate and got none. The kind of the error then depends on chance, so asked decides the
 // remedy.
-func ExplainTLSError(err error, asked bool) error {
+func explainTLSError(err error, asked bool) error {
 	remedy := ""
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		remedy = "pass --tls-ca with the CA of the server's certificate, from a trusted person"
@@ -241,7 +241,7 @@ func (s *ServerClock) RoundTrip(request *http.Request) (*http.Response, error) {
 	sent := time.Now()
 	response, err := s.next.RoundTrip(request)
 	if err != nil {
-		return nil, ExplainTLSError(err, s.asked.Load())
+		return nil, explainTLSError(err, s.asked.Load())
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
 		s.learn(time.Until(date), date.Add(time.Second).Sub(sent))

@@ -25,11 +25,11 @@ func TestTLSErrorsHaveARemedy(t *testing.T) {
 		{x509.HostnameError{Certificate: &x509.Certificate{}, Host: "h"}, false, "(pass --url with a name"},
 		{net.ErrClosed, true, "pass --tls-cert and --tls-key of a certificate that its --tls-client-ca signed)"},
 	} {
-		if got := ExplainTLSError(c.err, c.asked); !errors.Is(got, c.err) || !strings.Contains(got.Error(), c.want) {
+		if got := explainTLSError(c.err, c.asked); !errors.Is(got, c.err) || !strings.Contains(got.Error(), c.want) {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}
-	if got := ExplainTLSError(net.ErrClosed, false); !errors.Is(got, net.ErrClosed) || got.Error() != net.ErrClosed.Error() {
+	if got := explainTLSError(net.ErrClosed, false); !errors.Is(got, net.ErrClosed) || got.Error() != net.ErrClosed.Error() {
 		t.Errorf("another error: %v", got)
 	}
 }

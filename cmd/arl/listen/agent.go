@@ -27,8 +27,8 @@ import (
 	"recoveryledger/verify"
 )
 
-// Contact describes the basis of the first contact, and the sources that would add to it.
-func Contact(confirm string, root verify.Root) string {
+// basisOf describes the basis of the first contact, and the sources that would add to it.
+func basisOf(confirm string, root verify.Root) string {
 	head, err := root.Head([]byte(root.Seen))
 	switch {
 	case confirm != "" && !strings.Contains(confirm, "://"):
@@ -45,9 +45,9 @@ func Contact(confirm string, root verify.Root) string {
 		"The ledger's own URL is no second source, nor is a file fetched from it"
 }
 
-// SecondSource returns the source that confirms the first contact beside the ledger: the source of
+// secondSource returns the source that confirms the first contact beside the ledger: the source of
 // --confirm, otherwise the pinned root; nil if neither can.
-func SecondSource(machine *access.Machine, c *access.Connection, t *access.Target, confirm string) (agent.Source, error) {
+func secondSource(machine *access.Machine, c *access.Connection, t *access.Target, confirm string) (agent.Source, error) {
 	if confirm == "" {
 		seen := c.Root.Seen
 		if seen == "" {
@@ -62,11 +62,11 @@ func SecondSource(machine *access.Machine, c *access.Connection, t *access.Targe
 	return &agent.Mirror{Client: c.Client, Head: head}, nil
 }
 
-// NoteFork stops the agent for good if the connection has seen two logs before the agent started.
+// noteFork stops the agent for good if the connection has seen two logs before the agent started.
 // An empty state means that the agent is not known: only the ledger can name the agent of a key,
-// and the ledger is not believed any more. NoteFork then stops all agents on this machine that
+// and the ledger is not believed any more. noteFork then stops all agents on this machine that
 // follow the ledger.
-func NoteFork(machine *access.Machine, state string, root verify.Root, fork *verify.ForkError) error {
+func noteFork(machine *access.Machine, state string, root verify.Root, fork *verify.ForkError) error {
 	states := []string{state}
 	if state == "" {
 		all, err := machine.Trust.Path("agents", "*")
@@ -117,8 +117,8 @@ func HoldProgram(state string) (*os.File, error) {
 // secretSize is the length of a new secret, in bytes.
 const secretSize = 32
 
-// MakeSecret makes a secret and writes it to a file.
-func MakeSecret(path string) error {
+// makeSecret makes a secret and writes it to a file.
+func makeSecret(path string) error {
 	secret := make([]byte, secretSize)
 	_, _ = rand.Read(secret) // never fails
 	return exit.Output(path, durable.Write(path, []byte(hex.EncodeToString(secret)+"\n"), 0o600))
@@ -141,7 +141,7 @@ func OpenSecret(named, key string) ([]byte, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		if err := MakeSecret(path); err != nil {
+		if err := makeSecret(path); err != nil {
 			return nil, err
 		}
 	}

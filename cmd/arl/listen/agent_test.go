@@ -44,7 +44,7 @@ func TestSecret(t *testing.T) {
 	if _, err := ReadSecret(path); exit.Code(err) != exit.Config || !strings.Contains(err.Error(), "pass --secret with the file beside its first key") {
 		t.Errorf("no secret: %v", err)
 	}
-	if err := MakeSecret(path); err != nil {
+	if err := makeSecret(path); err != nil {
 		t.Fatal(err)
 	}
 	if secret, err := ReadSecret(path); err != nil || len(secret) != secretSize {

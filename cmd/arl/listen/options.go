@@ -123,7 +123,7 @@ func (a *Agent) New() (bool, error) {
 func (a *Agent) Init() error {
 	never, err := a.New()
 	if err == nil && never {
-		err = MakeSecret(a.Options.Secret)
+		err = makeSecret(a.Options.Secret)
 	}
 	if err != nil {
 		return err
@@ -141,7 +141,7 @@ type Told struct {
 // Obey follows the ledger and runs hooks until ctx ends, which is no error.
 func (a *Agent) Obey(ctx context.Context, t *access.Target, secret []byte, hooks *agent.Hooks, told Told) error {
 	o := a.Options
-	second, err := SecondSource(a.m, a.c, t, o.Confirm)
+	second, err := secondSource(a.m, a.c, t, o.Confirm)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (a *Agent) Obey(ctx context.Context, t *access.Target, secret []byte, hooks
 	runtime, err := agent.Open(config, time.Now().UnixMilli())
 	if err == nil {
 		if !runtime.Confirmed() {
-			told.Text("first contact: %s", Contact(o.Confirm, a.c.Root))
+			told.Text("first contact: %s", basisOf(o.Confirm, a.c.Root))
 		}
 		err = agent.Run(ctx, runtime, a.Server)
 	}
@@ -173,7 +173,7 @@ func (o *Options) Watch(ctx context.Context, m *access.Machine, t *access.Target
 		connected = true
 		err := work(c)
 		if fork, ok := errors.AsType[*verify.ForkError](err); ok {
-			err = errors.Join(err, NoteFork(m, o.State, c.Root, fork))
+			err = errors.Join(err, noteFork(m, o.State, c.Root, fork))
 		}
 		return err
 	})

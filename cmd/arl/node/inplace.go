@@ -110,13 +110,13 @@ func (n *Node) Continues(older, newer verify.SignedHead) error {
 		err = merkle.CheckConsistency(older.Head, newer.Head, path)
 	}
 	if errors.Is(err, merkle.ErrProof) || errors.Is(err, ledger.ErrNotFound) {
-		return Discontinued(older, newer, err)
+		return discontinued(older, newer, err)
 	}
 	return err
 }
 
-// Discontinued returns the error of a log that does not continue a log that was seen before.
-func Discontinued(older, newer verify.SignedHead, cause error) error {
+// discontinued returns the error of a log that does not continue a log that was seen before.
+func discontinued(older, newer verify.SignedHead, cause error) error {
 	return &verify.ForkError{First: older.Note, Second: newer.Note,
 		Detail: fmt.Sprintf("the log of size %d here, root %s, does not continue that of size %d, root %s, accepted before: %v",
 			newer.Size, newer.Root, older.Size, older.Root, cause)}

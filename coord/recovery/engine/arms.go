@@ -39,7 +39,7 @@ func (r *recoverer) decideBeside(rules *recovery.Policy, into *Shadow) {
 	class, code := r.h.Effective()
 	into.Rungs = append(into.Rungs, Rung{Attempt: int64(r.count), Class: class, Code: code, Model: d.Action.Model, Reason: string(d.Action.Reason),
 		Result: string(recovery.ResultDecided), Rule: d.Rule.ID, Severity: d.Action.Severity, Step: r.step.ID, Strategy: string(d.Action.Strategy),
-		Variant: string(d.Action.Variant) + string(d.Action.Scope), WaitMS: d.Action.WaitMS})
+		Variant: d.Action.Variation(), WaitMS: d.Action.WaitMS})
 }
 
 // ShadowOf is the body of the entry about what the candidate of a shadow decided about a case. It
@@ -50,13 +50,9 @@ func ShadowOf(of *Recovery) *entry.Attempt {
 	if s == nil || len(s.Rungs) == 0 {
 		return nil
 	}
-	a := &entry.Attempt{Agent: of.Case.Agent, Policy: s.Policy, Arm: entry.ArmShadow,
-		AttemptCase: entry.AttemptCase{Case: of.Trace.Case, Rungs: entryRungs(s.Rungs), Status: entry.StatusPassedOn}}
-	last := recovery.Action{Strategy: recovery.Strategy(s.Rungs[len(s.Rungs)-1].Strategy)}
-	if last.Final() {
-		a.Status = entry.StatusEscalated
-	}
-	return a
+	last := recovery.Strategy(s.Rungs[len(s.Rungs)-1].Strategy)
+	return &entry.Attempt{Agent: of.Case.Agent, Policy: s.Policy, Arm: entry.ArmShadow,
+		AttemptCase: entry.AttemptCase{Case: of.Trace.Case, Rungs: entryRungs(s.Rungs), Status: last.CaseStatus()}}
 }
 
 // armsOf returns the arms of the cases that a run's directory has traces of. The arm of a case does

@@ -174,9 +174,9 @@ func CreateDir(path string) (*Dir, error) {
 	return d, nil
 }
 
-// ResumeDir opens the directory of a run that did not come to its end. It is
+// resumeDir opens the directory of a run that did not come to its end. It is
 // ErrUsed while one is on its way there.
-func ResumeDir(path string) (*Dir, error) {
+func resumeDir(path string) (*Dir, error) {
 	if _, err := os.Stat(filepath.Join(path, ConfigFile)); err != nil {
 		return nil, fmt.Errorf("engine: %s holds no run: %w", path, err)
 	}

@@ -422,15 +422,11 @@ func (r *recoverer) note(past *recovery.Rung, action recovery.Action, a *scenari
 	if action.Strategy == recovery.Reconcile && a.Effects != "" {
 		effects = a.Effects
 	}
-	variant := string(past.Variant)
-	if past.Scope != "" {
-		variant = string(past.Scope)
-	}
 	r.t.Rungs = append(r.t.Rungs, Rung{
 		Attempt: int64(r.count), Citations: r.citations(a), Class: past.Class, Code: past.Code, ConfidencePPM: a.ConfidencePPM, CostMicroUSD: a.CostMicroUSD,
 		Effects: effects, LatencyMS: a.LatencyMS, Model: past.Model, OutputDigest: a.OutputDigest, Payload: a.Payload, Reason: string(action.Reason),
 		Result: string(past.Result), ResultReason: a.Reason, Rule: past.Rule.ID, Severity: action.Severity, Simulated: a.Simulated,
-		Step: r.step.ID, Strategy: string(past.Strategy), TokensIn: a.TokensIn, TokensOut: a.TokensOut, Variant: variant, WaitMS: action.WaitMS,
+		Step: r.step.ID, Strategy: string(past.Strategy), TokensIn: a.TokensIn, TokensOut: a.TokensOut, Variant: action.Variation(), WaitMS: action.WaitMS,
 	})
 }
 

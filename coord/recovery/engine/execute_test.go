@@ -64,13 +64,13 @@ func TestInterruptAndResume(t *testing.T) {
 		if log.ends != 0 || len(log.attempts) != int(report.Total) {
 			t.Errorf("after %d: closed %d times, %d attempts of %d cases", after, log.ends, len(log.attempts), report.Total)
 		}
-		if _, err := ResumeDir(dir); !errors.Is(err, ErrUsed) || !strings.Contains(err.Error(), "another process runs in") {
+		if _, err := resumeDir(dir); !errors.Is(err, ErrUsed) || !strings.Contains(err.Error(), "another process runs in") {
 			t.Errorf("a run that goes on beside it: %v", err)
 		}
 		if err := r.Dir.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if r.Dir, err = ResumeDir(dir); err != nil {
+		if r.Dir, err = resumeDir(dir); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := CreateDir(dir); !errors.Is(err, ErrUsed) {

@@ -82,7 +82,7 @@ func FuzzOutcomeModel(f *testing.F) {
 			return
 		}
 		q := scenario.Request{Case: &scenario.Case{ID: "c"}, Step: &scenario.Step{ID: "s"}, Variation: scenario.Variation{Strategy: "retry"}, Failure: &scenario.Failure{Label: scenario.UnknownLabel()}}
-		a, err := NewSimulated(m, 1).Attempt(t.Context(), q)
+		a, err := newSimulated(m, 1).Attempt(t.Context(), q)
 		if err != nil || a.Outcome != scenario.NotObserved && !a.Simulated {
 			t.Fatalf("%+v, %v", a, err)
 		}

@@ -115,7 +115,7 @@ func (p *replay) batch() (_ *Batch, err error) {
 func again(p *recovery.Policy, outcomes *OutcomeModel, seed int64) Batch {
 	b := Batch{Config: Config{Policy: p, Seed: seed}}
 	if outcomes != nil {
-		b.Runtime = NewSimulated(outcomes, seed)
+		b.Runtime = newSimulated(outcomes, seed)
 	}
 	return b
 }

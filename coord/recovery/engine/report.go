@@ -257,12 +257,12 @@ func (t *Tally) warn(r *Report, s Subject) {
 	}
 	for _, n := range r.Near {
 		pinned, _ := s.Policy.Int(n.Param)
-		add("%s is pinned at %s, one step from a flip: at %s, %s would recover and %d escalate that do not now",
+		add("%s is %s: at %s, %s more would recover, and %d more would escalate",
 			n.Param, figure.Exact(n.Param, pinned), figure.Exact(n.Param, n.Value), counted(n.ToAutoRecovered, "case"), n.ToEscalated)
 	}
 	for i := range r.Gates {
 		if g := &r.Gates[i]; g.Near {
-			add("%s is pinned at %s, one step from a flip of its gate: the value is %s", g.Param, figure.Exact(g.Param, g.Limit), figure.Exact(g.Param, *g.Value))
+			add("%s is %s, and the value is %s: one step of the limit decides the gate otherwise", g.Param, figure.Exact(g.Param, g.Limit), figure.Exact(g.Param, *g.Value))
 		}
 	}
 }

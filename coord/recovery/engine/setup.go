@@ -45,7 +45,7 @@ func (s *Setup) ChooseBy(argv []string) error {
 
 // Simulate makes an outcome model draw the attempts that a scenario does not record.
 func (s *Setup) Simulate(m *OutcomeModel) {
-	s.Mode, s.Outcomes, s.Runtime = ModeSimulated, m, NewSimulated(m, s.Seed)
+	s.Mode, s.Outcomes, s.Runtime = ModeSimulated, m, newSimulated(m, s.Seed)
 }
 
 // MakeLive has a runtime make the attempts for real, and pause wait before them. The
@@ -67,13 +67,13 @@ func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // Keep makes the run keep its traces and report in a directory. The directory is new. To resume a
 // run, it is the directory of that run, and the run takes its id. The errors are those of
-// [CreateDir] and [ResumeDir].
+// [CreateDir]; [ErrUsed] is one of them.
 func (r *Run) Keep(path string, resume bool) (err error) {
 	if !resume {
 		r.Dir, err = CreateDir(path)
 		return err
 	}
-	if r.Dir, err = ResumeDir(path); err != nil {
+	if r.Dir, err = resumeDir(path); err != nil {
 		return err
 	}
 	before, err := r.Dir.Info()

@@ -16,9 +16,9 @@ type Simulated struct {
 	seed  int64
 }
 
-// NewSimulated returns the runtime of an outcome model. The same seed draws
+// newSimulated returns the runtime of an outcome model. The same seed draws
 // the same outcomes.
-func NewSimulated(model *OutcomeModel, seed int64) *Simulated { return &Simulated{model, seed} }
+func newSimulated(model *OutcomeModel, seed int64) *Simulated { return &Simulated{model, seed} }
 
 // OutcomeModel has the chances of success of attempts that were never made.
 type OutcomeModel struct {

@@ -100,9 +100,9 @@ func idOf(line []byte) string {
 	return head.ID
 }
 
-// ByteOrderMark refuses the mark that some editors write before UTF-8, and that JSON
+// byteOrderMark refuses the mark that some editors write before UTF-8, and that JSON
 // does not have.
-func ByteOrderMark(text []byte) *Error {
+func byteOrderMark(text []byte) *Error {
 	if !bytes.HasPrefix(text, []byte("\ufeff")) {
 		return nil
 	}
@@ -133,7 +133,7 @@ func NoText(begin []byte) *Error {
 			return Malformed("", no.what, no.remedy)
 		}
 	}
-	return ByteOrderMark(begin)
+	return byteOrderMark(begin)
 }
 
 // NewlinesBefore counts the newlines before the next value.

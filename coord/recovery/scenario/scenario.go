@@ -43,7 +43,7 @@ func Decode(line []byte) (Case, error) {
 }
 
 func decode(line []byte) (Case, *Error) {
-	if wrong := FirstOf(ByteOrderMark(line), refuseNull(line)); wrong != nil {
+	if wrong := FirstOf(byteOrderMark(line), refuseNull(line)); wrong != nil {
 		return Case{}, wrong
 	}
 	var l scenarioLine

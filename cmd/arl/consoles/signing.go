@@ -1,4 +1,4 @@
-package derived
+package consoles
 
 import (
 	"context"

@@ -1,6 +1,6 @@
 //go:build unix
 
-package derived_test
+package consoles_test
 
 import (
 	"errors"
@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"recoveryledger/api/console"
-	"recoveryledger/cmd/arl/derived"
+	"recoveryledger/cmd/arl/consoles"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 )
@@ -35,7 +35,7 @@ func TestSigningWithKMS(t *testing.T) {
 		asked = question
 		return confirmed
 	}
-	signing, err := derived.NewSigning(nil, nil, []string{"arltest://sign" + path}, nil, confirm)
+	signing, err := consoles.NewSigning(nil, nil, []string{"arltest://sign" + path}, nil, confirm)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,8 @@
-// Package derived is the console on a user's machine. It reads a log under its pinned root, derives
-// the state from the entries, and follows the log. Its pages show only the derived state: no page
-// relies on a statement of the ledger. Only this package signs from a page. The keys stay in this
-// process.
-package derived
+// Package consoles is the console on a user's machine. It reads a log under its pinned root,
+// derives the state from the entries, and follows the log. Its pages show only the derived state:
+// no page relies on a statement of the ledger. Only this package signs from a page. The keys stay
+// in this process.
+package consoles
 
 import (
 	"context"
