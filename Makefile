@@ -29,6 +29,9 @@ AXE := testdata/browser/node_modules/.package-lock.json
 EXPORTERS := testdata/exporters/node_modules/.package-lock.json
 MCP := testdata/mcp/node_modules/.package-lock.json
 
+# If set, make goreleaser makes the archive for this system alone.
+SYSTEMS ?=
+
 # In .ci/run make test has run: js and mcp leave out the tests that make test has.
 TESTED ?=
 
@@ -237,9 +240,11 @@ packages: release ## build bin/release twice, install it in a system of its own,
 
 # The tool takes longer to build than everything else that makes packages, so that make tools
 # leaves it out. .ci/run builds it beside everything else.
-goreleaser: $(GORELEASER) ## bin/goreleaser: a snapshot of the archives for every system, by goreleaser
+goreleaser: $(GORELEASER) ## bin/goreleaser: a snapshot of the archives by goreleaser, for every system, or for SYSTEMS=this one
 	$(GORELEASER) check --quiet --config cmd/arl/packages/goreleaser.yaml
-	$(GORELEASER) release --snapshot --clean --config cmd/arl/packages/goreleaser.yaml
+	sed -E "$(if $(SYSTEMS),s/^( +)goos: .*/\1goos: [$$(go env GOOS)]/; s/^( +)goarch: .*/\1goarch: [$$(go env GOARCH)]/; /ignore: /d)" \
+		cmd/arl/packages/goreleaser.yaml >bin/goreleaser.yaml
+	$(GORELEASER) release --snapshot --clean --config bin/goreleaser.yaml
 	cd bin/goreleaser && sha256sum --check SHA256SUMS && mkdir unpacked && \
 		tar --extract --gzip --file arl_*_$$(go env GOOS)_$$(go env GOARCH).tar.gz --directory unpacked && ls -l unpacked && \
 		unpacked/arl version | grep -q 'version  *$(VERSION)'

@@ -32,8 +32,7 @@ type vectorQuestion struct {
 func startPython(t *testing.T) *jsverify.Judge {
 	t.Helper()
 	budget.Unraced(t, "one goroutine asks a program of another language")
-	t.Setenv("PYTHONPATH", python.Dir())
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	python.Setenv(t)
 	return jsverify.StartProgram(t, python.Interpreter(t), "-m", "recoveryledger.verify.judge")
 }
 

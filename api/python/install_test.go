@@ -47,7 +47,7 @@ func TestPythonIsInstalled(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cmd = exec.CommandContext(t.Context(), python.Interpreter(t), "-m", "unittest", "tests.test_first_page")
-	cmd.Env = append(os.Environ(), "ARL="+program.Arl(t), "PYTHONDONTWRITEBYTECODE=1", "INSTALLED="+filepath.Join(dir, "env", "bin", "python3"))
+	cmd.Env = append(python.Environ(), "PYTHONPATH=", "ARL="+program.Arl(t), "INSTALLED="+filepath.Join(dir, "env", "bin", "python3"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

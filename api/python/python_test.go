@@ -25,7 +25,7 @@ func TestPythonChaos(t *testing.T) {
 	budget.Unraced(t, "the program is written in Python; its ledger does what those of cmd/arl do")
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), python.Interpreter(t), "-W", "error", "-m", "unittest", "discover", "-t", ".", "-s", "tests")
-	cmd.Env = append(os.Environ(), "ARL="+program.Arl(t), "PYTHONDONTWRITEBYTECODE=1")
+	cmd.Env = append(python.Environ(), "ARL="+program.Arl(t))
 	out, err := cmd.CombinedOutput()
 	if err != nil || !regexp.MustCompile(`\nRan [1-9][0-9]+ tests in .*\n\nOK\n$`).Match(out) {
 		t.Errorf("%v\n%s", err, out)
@@ -42,7 +42,7 @@ func TestPythonConforms(t *testing.T) {
 	verifier := []string{"verifier", "--limit", "60s", "--vectors", filepath.Join(needs.Root(), "testdata", "vectors"), "--", interpreter, "-m", "recoveryledger.verify.judge"}
 	for _, args := range [][]string{agent, verifier} {
 		cmd := exec.CommandContext(t.Context(), program.Arl(t), append([]string{"conformance"}, args...)...)
-		cmd.Env = append(os.Environ(), "PYTHONPATH="+python.Dir(), "PYTHONDONTWRITEBYTECODE=1")
+		cmd.Env = python.Environ()
 		out, err := cmd.CombinedOutput()
 		if err != nil || !strings.Contains(string(out), " passed, 0 failed, 0 not applicable") {
 			t.Errorf("%v: %v\n%s", args, err, out)

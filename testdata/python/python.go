@@ -31,7 +31,29 @@ func Interpreter(tb testing.TB) string {
 	return ""
 }
 
-// Dir is the folder of the package, to be put into PYTHONPATH.
+// Setenv sets what a Python needs that imports the package, for the test and what it starts. What
+// Python compiles is kept under bin: the tree stays as it is, and no start compiles it again.
+func Setenv(t *testing.T) {
+	t.Helper()
+	for name, value := range environment() {
+		t.Setenv(name, value)
+	}
+}
+
+// Environ returns the environment of the process with what [Setenv] sets, for a test in parallel.
+func Environ() []string {
+	all := os.Environ()
+	for name, value := range environment() {
+		all = append(all, name+"="+value)
+	}
+	return all
+}
+
+func environment() map[string]string {
+	return map[string]string{"PYTHONPATH": Dir(), "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": filepath.Join(needs.Root(), "bin", "test", "python")}
+}
+
+// Dir is the folder of the package.
 func Dir() string {
 	return filepath.Join(needs.Root(), "api", "python")
 }

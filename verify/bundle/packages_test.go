@@ -16,8 +16,7 @@ import (
 // for an agent: verdict, rule, commands and what is accepted from then on are those of Go. Each
 // part has its seed, so that -run with ARL_SEED repeats one part.
 func TestPackagesAgreeChaos(t *testing.T) {
-	t.Setenv("PYTHONPATH", python.Dir())
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	python.Setenv(t)
 	packages := map[string]*jsverify.Judge{}
 	t.Run("Python", func(found *testing.T) {
 		packages["Python"] = jsverify.StartProgram(t, python.Interpreter(found), "-m", "recoveryledger.verify.judge")

@@ -87,7 +87,7 @@ test("two agents in two languages in one rollback", async (t) => {
   await agent.run("both", async (run) => {
     const quote = await run.step("quote", { effect: "compensable" }, () => {});
     const program = join(TREE, "api", "js", "test", "two_languages.py");
-    const env = { ...at.machine.env, PYTHONPATH: join(TREE, "api", "python"), PYTHONDONTWRITEBYTECODE: "1" };
+    const env = { ...at.machine.env, PYTHONPATH: join(TREE, "api", "python"), PYTHONPYCACHEPREFIX: join(TREE, "bin", "test", "python") };
     const child = spawn(interpreter, [program, other.name, other.key, quote.exec], { env, stdio: ["pipe", "pipe", "inherit"] });
     t.after(() => child.stdin.end());
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
