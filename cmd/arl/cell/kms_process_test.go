@@ -80,9 +80,12 @@ func TestClusterOnKMS(t *testing.T) {
 // says waits until a node answers with a status.
 func (n *node) says(path string, status int) {
 	n.m.t.Helper()
-	got, body := n.get(path)
-	for began := time.Now(); got != status; time.Sleep(askEvery) {
-		if got, body = n.get(path); time.Since(began) > time.Minute {
+	for began := time.Now(); ; time.Sleep(askEvery) {
+		got, body := n.get(path)
+		if got == status {
+			return
+		}
+		if time.Since(began) > time.Minute {
 			n.m.t.Fatalf("%s answers %s with %d: %s", n.data, path, got, body)
 		}
 	}
