@@ -5,13 +5,14 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"recoveryledger/testdata/needs"
 )
 
 // pkg is one package of this module without its tests. Files are parsed
@@ -117,7 +118,7 @@ func importPath(spec *ast.ImportSpec) string {
 // from, itself left out.
 func dependencies(t *testing.T, name string) []string {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./"+name)
+	cmd := needs.Go(t.Context(), "list", "-deps", "./"+name)
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr

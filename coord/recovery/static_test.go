@@ -9,7 +9,6 @@ import (
 	"go/types"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/needs"
 )
 
 // banned finds in a package what would make its results differ from run to run
@@ -83,7 +83,7 @@ func callsAny(info *types.Info, call *ast.CallExpr, path string, names ...string
 // this one depends on.
 func imports(t *testing.T, fset *token.FileSet) types.Importer {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
+	out, err := needs.Go(t.Context(), "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", ".",
 		"math/rand/v2", "crypto/rand").Output()
 	if err != nil {
 		t.Fatal(err)

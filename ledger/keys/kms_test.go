@@ -20,6 +20,7 @@ import (
 
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/needs"
 )
 
 // kmsDir is the folder of the program that [buildKMS] builds.
@@ -38,7 +39,7 @@ func TestMain(m *testing.M) {
 
 // buildKMS builds the program of testdata/kms.
 var buildKMS = sync.OnceValues(func() ([]byte, error) {
-	return exec.CommandContext(context.Background(), "go", "build", "-ldflags", "-s -w", "-o", kmsDir, "recoveryledger/testdata/kms/sigstore-kms-arltest").CombinedOutput()
+	return needs.Go(context.Background(), "build", "-ldflags", "-s -w", "-o", kmsDir, "recoveryledger/testdata/kms/sigstore-kms-arltest").CombinedOutput()
 })
 
 // installKMS puts the program of testdata/kms on the PATH, for URIs of the scheme arltest.

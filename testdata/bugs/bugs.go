@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/needs"
 )
 
 // Find plants each of the bugs in testdata/bugs, of which there are ten at least, in a copy of
@@ -45,7 +46,7 @@ func find(t *testing.T, top, patch string) {
 	if by == nil {
 		t.Fatal("the patch does not say what finds it")
 	}
-	run := exec.CommandContext(t.Context(), "go", "test", "-short", "-timeout", "2m", "-overlay", overlay, "-run", "^"+string(by[1])+"$", "./"+string(by[2]))
+	run := needs.Go(t.Context(), "test", "-short", "-timeout", "2m", "-overlay", overlay, "-run", "^"+string(by[1])+"$", "./"+string(by[2]))
 	run.Dir = top
 	out, err := run.CombinedOutput()
 	if crashed := crash.Match(out) && !bytes.Contains(out, []byte("panic: test timed out")); err == nil || !crashed && !bytes.Contains(out, []byte("--- FAIL: "+string(by[1]))) {

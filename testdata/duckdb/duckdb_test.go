@@ -38,6 +38,7 @@ func start(t *testing.T) *ledger {
 	l.arl = filepath.Join(l.dir, "arl")
 	build := exec.Command("go", "build", "-o", l.arl, "./cmd/arl")
 	build.Dir = "../.."
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as everything but this test is compiled
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

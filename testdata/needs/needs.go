@@ -7,6 +7,7 @@ package needs
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,15 @@ func Root() string {
 		at = filepath.Dir(at)
 	}
 	panic(err)
+}
+
+// Go returns the command go with its arguments, in the working directory. It compiles without cgo,
+// which only the race detector needs: a package that make build or make test has compiled is not
+// compiled again.
+func Go(ctx context.Context, args ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, "go", args...)
+	command.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return command
 }
 
 // Program returns the path of a program, which is in a package of Debian. Without the program,

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,6 +69,10 @@ func watched(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "arl"), []byte(script), 0o700)
 }
 
+// compilers is the variable in which make race says with what options the packages of the tests are
+// compiled: with others, go build would compile every package once more.
+const compilers = "ARL_RACE_FLAGS"
+
 // Build puts arl into a folder that it makes. With a version it is another program of the same
 // tree, which says that version, and knows a format of the batches of a cluster that arl does not.
 func Build(dir, version string) error { return build(dir, version, raced) }
@@ -77,9 +82,11 @@ func build(dir, version string, race bool) (err error) {
 	if version != "" {
 		shared, flags = shared+"-"+version, flags+" -X main.version="+version+" -X recoveryledger/ledger/agreement.newest=2"
 	}
-	args := []string{"build", "-ldflags", flags, "-o", "arl"}
+	command := needs.Go(context.Background(), "build", "-ldflags", flags, "-o", "arl")
 	if race {
-		shared, args = shared+"-race", append(args, "-race")
+		shared += "-race"
+		command.Args = append(command.Args, append([]string{"-race"}, strings.Fields(os.Getenv(compilers))...)...)
+		command.Env = append(command.Env, "CGO_ENABLED=1")
 	}
 	if err := errors.Join(os.MkdirAll(shared, 0o750), os.Mkdir(dir, 0o750)); err != nil {
 		return err
@@ -100,11 +107,8 @@ func build(dir, version string, race bool) (err error) {
 			break
 		}
 	}
-	command := exec.CommandContext(context.Background(), "go", append(args, filepath.Join(needs.Root(), "cmd", "arl"))...)
+	command.Args = append(command.Args, filepath.Join(needs.Root(), "cmd", "arl"))
 	command.Dir = shared
-	if raced && !race {
-		command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath") // as the Makefile has compiled the packages
-	}
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("build arl: %w\n%s", err, out)
 	}

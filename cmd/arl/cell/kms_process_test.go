@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"recoveryledger/testdata/needs"
 )
 
 // kms puts a program for keys in a KMS into a directory of its own. The program does not answer
@@ -17,7 +18,7 @@ import (
 func (m *machine) kms(name string) (dir string) {
 	m.t.Helper()
 	dir = m.Path(name)
-	build := exec.CommandContext(m.t.Context(), "go", "build", "-o", filepath.Join(dir, "plugin"), "recoveryledger/testdata/kms/sigstore-kms-arltest")
+	build := needs.Go(m.t.Context(), "build", "-o", filepath.Join(dir, "plugin"), "recoveryledger/testdata/kms/sigstore-kms-arltest")
 	if out, err := build.CombinedOutput(); err != nil {
 		m.t.Fatalf("%v\n%s", err, out)
 	}

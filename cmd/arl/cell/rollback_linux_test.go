@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -156,7 +155,7 @@ func buildSkewed(t *testing.T) string {
 	must(t, err)
 	must(t, os.WriteFile(overlay, files, 0o600))
 	// Without symbols the program is linked sooner.
-	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-overlay", overlay, "-o", arl, "./cmd/arl")
+	cmd := needs.Go(t.Context(), "build", "-ldflags", "-s -w", "-overlay", overlay, "-o", arl, "./cmd/arl")
 	cmd.Dir = needs.Root()
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v: %s", err, out)

@@ -5,7 +5,6 @@ package consoles_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -13,13 +12,14 @@ import (
 	"recoveryledger/cmd/arl/consoles"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
+	"recoveryledger/testdata/needs"
 )
 
 // TestSigningWithKMS signs with a key in a KMS as with a file that has no passphrase: once a person
 // at the terminal confirms.
 func TestSigningWithKMS(t *testing.T) {
 	dir := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "recoveryledger/testdata/kms/sigstore-kms-arltest")
+	build := needs.Go(t.Context(), "build", "-o", dir, "recoveryledger/testdata/kms/sigstore-kms-arltest")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/testdata/budget"
+	"recoveryledger/testdata/needs"
 )
 
 // root is the repository, seen from this package.
@@ -95,7 +96,7 @@ func plant(t *testing.T, patch string) string {
 func hunt(t *testing.T, overlay string) (seed uint64, says string) {
 	t.Helper()
 	binary := filepath.Join(filepath.Dir(overlay), "simulation.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlay, "-o", binary, ".")
+	build := needs.Go(t.Context(), "test", "-c", "-overlay", overlay, "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
