@@ -112,21 +112,18 @@ func (t *Task) Matches(q *TaskQuery) bool {
 
 // Standing returns where the task stands, to move it on.
 func (t *Task) Standing() entry.TaskStanding {
-	return entry.TaskStanding{State: t.State, Epoch: t.Epoch, RetryCount: t.RetryCount, ResumeCount: t.ResumeCount}
+	return entry.TaskStanding{State: t.State, Agent: t.Agent, Epoch: t.Epoch, RetryCount: t.RetryCount, ResumeCount: t.ResumeCount}
 }
 
 // Move returns the entry that moves the task on by an operation, without jti, iss,
 // aud and iat; agent is who a claim is for. ok is false if the table of tasks has
 // no such operation in this state.
 func (t *Task) Move(op string, agent entry.Principal, reason string) (b *entry.Task, ok bool) {
-	move, ok := t.Standing().Move(op, false)
+	move, ok := t.Standing().Move(op, agent, false)
 	if !ok {
 		return nil, false
 	}
-	move.Wid, move.Task, move.Reason, move.Agent = t.Wid, t.Task, reason, t.Agent
-	if move.To == entry.TaskAssigned {
-		move.Agent = agent
-	}
+	move.Wid, move.Task, move.Reason = t.Wid, t.Task, reason
 	return &move, true
 }
 

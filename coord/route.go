@@ -136,14 +136,14 @@ func (t *task) compare(a, b api.Candidate) int {
 // interruptedFrom is 1 if the task was just now taken from a principal because the principal was
 // asked to end, and 0 otherwise.
 func (t *task) interruptedFrom(p entry.Principal) int {
-	if t.State == entry.TaskInterrupted && t.agent == p {
+	if t.State == entry.TaskInterrupted && t.Agent == p {
 		return 1
 	}
 	return 0
 }
 
 // failedBy reports whether a principal failed at the task just now.
-func (t *task) failedBy(p entry.Principal) bool { return t.State == entry.TaskFailed && t.agent == p }
+func (t *task) failedBy(p entry.Principal) bool { return t.State == entry.TaskFailed && t.Agent == p }
 
 // agentsByCapability are the agents by capability, in the order of their names. Each has the role
 // agent by a key that counts. Lists are replaced and never changed, so that clones may share them.

@@ -333,7 +333,7 @@ func TestRouter(t *testing.T) {
 	holders := func() (list []entry.Principal) {
 		for _, ref := range refs {
 			_, task, _ := w.state.findTask(ref)
-			list = append(list, task.agent)
+			list = append(list, task.Agent)
 		}
 		return list
 	}

@@ -218,7 +218,7 @@ func (s *State) standing(sig *entry.Signal, subject uint32) bool {
 		return true
 	}
 	if t, is := s.taskOf(subject); is && sig.Standing == entry.StandingExecutor {
-		return t.agent == sig.Iss
+		return t.Agent == sig.Iss
 	}
 	issuer, ok := s.principals.Find([]byte(sig.Iss))
 	if !ok {

@@ -38,9 +38,9 @@ func (s *State) snapshotTask(c *codec.Codec, t *task) {
 	c.Instant(&t.Epoch)
 	c.Instant(&t.RetryCount)
 	c.Instant(&t.ResumeCount)
-	agent := string(t.agent)
+	agent := string(t.Agent)
 	c.Text(&agent, entry.MaxName)
-	t.agent = entry.Principal(agent)
+	t.Agent = entry.Principal(agent)
 	codec.Number(c, &t.claimed, s.size)
 	codec.Number(c, &t.changed, s.size)
 	c.Instant(&t.changedAt)
@@ -55,7 +55,7 @@ func (s *State) snapshotTask(c *codec.Codec, t *task) {
 	})
 	if c.Reading() {
 		switch failed := t.State == entry.TaskFailed || t.State == entry.TaskInterrupted; {
-		case (t.agent == "") != (t.Epoch == 0):
+		case (t.Agent == "") != (t.Epoch == 0):
 			c.Refuse("a task claimed by nobody")
 		case failed && len(t.failures) == 0:
 			c.Refuse("a task that failed, and no failure")

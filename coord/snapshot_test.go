@@ -142,7 +142,7 @@ func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
 		"two executions at one index":      spoilt(func(s *State) { s.graph.Node(1).First = s.graph.Node(0).First }),
 		"two principals of one name":       spoilt(func(s *State) { copy(s.principals.Text(1), s.principals.Text(2)) }),
 		"a checkpoint of no workflow":      spoilt(func(s *State) { s.graph.Line(s.graph.Checkpoint(0).Line).Workflow = 99 }),
-		"a task without its claim":         spoilt(func(s *State) { s.tasks.list[0].agent = "" }),
+		"a task without its claim":         spoilt(func(s *State) { s.tasks.list[0].Agent = "" }),
 		"a failed task without failure":    spoilt(func(s *State) { s.tasks.list[2].failures = nil }),
 		"a checkpoint of no task":          spoilt(func(s *State) { s.tasks.pointOf[s.graph.Checkpoints()-1] = 9 }),
 		"a signal about no task":           spoilt(func(s *State) { s.signals[1].subject = taskBit | 9 }),

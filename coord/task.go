@@ -31,12 +31,11 @@ type task struct {
 	kind       string // its type; empty: none
 	maxRetries int64
 	leaseMS    int64
-	agent      entry.Principal // of the newest claim
-	claimed    uint64          // index of that claim
-	changed    uint64          // index of the newest entry of the task
-	changedAt  int64           // when the newest entry of the task was registered
-	heardAt    int64           // time of the task's newest entry, or of its holder's executions
-	answered   uint64          // index of the newest release, which answers for effects before it
+	claimed    uint64 // index of the newest claim
+	changed    uint64 // index of the newest entry of the task
+	changedAt  int64  // when the newest entry of the task was registered
+	heardAt    int64  // time of the task's newest entry, or of its holder's executions
+	answered   uint64 // index of the newest release, which answers for effects before it
 	failures   []entry.TaskFailure
 	execs      []uint32 // ascending
 	points     []uint32 // its checkpoints, ascending
@@ -46,7 +45,7 @@ type task struct {
 func (t *task) retriesSpent() bool { return t.RetriesSpent(t.maxRetries) }
 
 // heldBy reports whether a principal holds the task.
-func (t *task) heldBy(p entry.Principal) bool { return t.State.Held() && t.agent == p }
+func (t *task) heldBy(p entry.Principal) bool { return t.State.Held() && t.Agent == p }
 
 // findTask returns the task that a reference names.
 func (s *State) findTask(ref entry.Ref) (number uint32, t *task, ok bool) {
@@ -72,7 +71,7 @@ func (s *State) admitTask(b *entry.Task, at int64) error {
 		return unknown("agent", "%s is not an enrolled agent with a valid key", b.Agent)
 	}
 	resume := b.ResumeCount != t.ResumeCount
-	want, listed := t.Move(b.Op, resume)
+	want, listed := t.Move(b.Op, b.Agent, resume)
 	epoch := t.Epoch
 	if claims(b.Op) {
 		epoch++
@@ -83,7 +82,7 @@ func (s *State) admitTask(b *entry.Task, at int64) error {
 	case b.Epoch != epoch:
 		return entry.Refuse(entry.StaleEpoch, "epoch", "%d, but the newest claim of %s is %d, and %s asks for %d", b.Epoch, b.Task, t.Epoch, b.Op, epoch).
 			WithRemedy("read the state of the task; an earlier epoch gives no rights")
-	case ofHolder(b.Op) && b.Iss != t.agent:
+	case ofHolder(b.Op) && b.Iss != t.Agent:
 		return entry.Refuse(entry.NoStanding, "iss", "%s does not hold %s at epoch %d", b.Iss, b.Task, t.Epoch)
 	case !listed:
 		return conflict("op", "%s of %s, which is %s", b.Op, b.Task, t.State)
@@ -145,8 +144,8 @@ func checkMove(b *entry.Task, t *task, want *entry.Task) error {
 		return conflict("resume_count", "%d, and the count before is %d", b.ResumeCount, want.ResumeCount)
 	case b.Type != "" || b.MaxRetries != nil || b.LeaseMS != nil:
 		return conflict("type", "type, max_retries and lease_ms stand in the first entry of a task and never change")
-	case want.To != entry.TaskAssigned && b.Agent != "" && b.Agent != t.agent:
-		return conflict("agent", "the newest claim is of %q", t.agent)
+	case b.Agent != "" && b.Agent != want.Agent:
+		return conflict("agent", "the newest claim is of %q", want.Agent)
 	}
 	return nil
 }
@@ -193,7 +192,7 @@ func (s *State) admitEnd(b *entry.Task, t *task, at int64) error {
 		return nil
 	}
 	if until := t.heardAt + t.leaseMS; at < until {
-		return conflict("op", "the lease of %s on %s ends at %d", t.agent, b.Task, until).
+		return conflict("op", "the lease of %s on %s ends at %d", t.Agent, b.Task, until).
 			WithRemedy("wait a term after the lease's last entry, or name in the snapshot an execution of this claim that failed or was cancelled")
 	}
 	return nil
@@ -278,10 +277,13 @@ func (s *State) applyTask(b *entry.Task, issuer uint32, index uint64, at int64) 
 	t := &s.tasks.list[number]
 	s.countTask(number, -1)
 	s.noteTaskPast(t, b, at)
-	t.TaskStanding = entry.TaskStanding{State: b.To, Epoch: b.Epoch, RetryCount: b.RetryCount, ResumeCount: b.ResumeCount}
+	agent := t.Agent
+	t.TaskStanding = b.Standing()
 	t.changed, t.changedAt, t.heardAt = index, at, at
 	if b.To == entry.TaskAssigned {
-		t.agent, t.claimed = b.Agent, index
+		t.claimed = index
+	} else {
+		t.Agent = agent
 	}
 	if b.Op == entry.TaskRelease {
 		t.answered = index
@@ -297,8 +299,8 @@ func (s *State) countTask(number uint32, n int64) {
 	delete(s.tasks.waiting, number)
 	switch {
 	case t.State.Held():
-		if s.tasks.held[t.agent] += n; s.tasks.held[t.agent] == 0 {
-			delete(s.tasks.held, t.agent)
+		if s.tasks.held[t.Agent] += n; s.tasks.held[t.Agent] == 0 {
+			delete(s.tasks.held, t.Agent)
 		}
 	case !t.State.Over() && n > 0:
 		s.tasks.waiting[number] = struct{}{}

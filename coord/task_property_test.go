@@ -28,7 +28,7 @@ func (g generator) task() {
 	case 'w':
 		g.workOn(ref, t)
 	case 'c':
-		iss := t.agent
+		iss := t.Agent
 		if iss == "" || g.chance("foreign", 4) {
 			iss = g.agent()
 		}
@@ -39,7 +39,7 @@ func (g generator) task() {
 		}
 		g.try(c)
 	case 's':
-		s := g.w.signal(t.agent, entry.StandingExecutor, ref)
+		s := g.w.signal(t.Agent, entry.StandingExecutor, ref)
 		if s.Iss == "" || g.chance("another signaler", 3) {
 			s = g.w.signal("m", entry.StandingMonitor, ref)
 		}
@@ -65,7 +65,7 @@ func (g generator) moveTask(ref entry.Ref, t *task) {
 	ops := []string{entry.TaskAssign, entry.TaskReassign, entry.TaskRelease, entry.TaskCancel, entry.TaskFail, entry.TaskInterrupt,
 		entry.TaskStart, entry.TaskReview, entry.TaskComplete, entry.TaskBlock}
 	if !g.chance("not in the table", 4) {
-		ops = slices.DeleteFunc(ops, func(op string) bool { _, listed := t.Move(op, false); return !listed })
+		ops = slices.DeleteFunc(ops, func(op string) bool { _, listed := t.Move(op, "", false); return !listed })
 	}
 	if t.State.Held() && !g.chance("not its holder", 3) {
 		ops = slices.DeleteFunc(ops, func(op string) bool { return !ofHolder(op) || op == entry.TaskBlock })
@@ -80,7 +80,7 @@ func (g generator) moveTask(ref entry.Ref, t *task) {
 	iss := map[string]entry.Principal{entry.TaskAssign: "k", entry.TaskFail: "k", entry.TaskInterrupt: "k",
 		entry.TaskReassign: "o", entry.TaskRelease: "o", entry.TaskCancel: "o"}[op]
 	if iss == "" {
-		if iss = t.agent; iss == "" || g.chance("foreign", 6) {
+		if iss = t.Agent; iss == "" || g.chance("foreign", 6) {
 			iss = g.agent()
 		}
 	}
@@ -113,7 +113,7 @@ func (g generator) workOn(ref entry.Ref, t *task) {
 		g.try(g.w.step(g.w.first(exec), pick(g, "progress", steps[1:]...)))
 		return
 	}
-	iss := t.agent
+	iss := t.Agent
 	if iss == "" || g.chance("foreign", 6) {
 		iss = g.agent()
 	}

@@ -63,7 +63,10 @@ func (w *world) fails(ref entry.Ref) {
 func (w *world) stands(ref entry.Ref, state entry.TaskState, epoch, retries, resumes int64) {
 	w.t.Helper()
 	_, t, ok := w.state.findTask(ref)
-	if want := (entry.TaskStanding{State: state, Epoch: epoch, RetryCount: retries, ResumeCount: resumes}); !ok || t.TaskStanding != want {
+	if !ok {
+		w.t.Fatalf("no task %s", ref)
+	}
+	if want := (entry.TaskStanding{State: state, Agent: t.Agent, Epoch: epoch, RetryCount: retries, ResumeCount: resumes}); t.TaskStanding != want {
 		w.t.Fatalf("%s stands %+v, want %+v", ref, t.TaskStanding, want)
 	}
 }

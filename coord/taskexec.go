@@ -25,7 +25,7 @@ func (s *State) admitWork(x *entry.Execution) error {
 		return conflict("wid", "%s belongs to workflow %s", x.Task, s.workflows.Text(t.workflow))
 	case t.heldBy(x.Iss):
 		return s.admitOfClaim(x, t)
-	case t.agent == x.Iss || s.worked(t, x.Iss):
+	case t.Agent == x.Iss || s.worked(t, x.Iss):
 		return staleClaim(x, t)
 	}
 	return entry.Refuse(entry.NoStanding, "task", "%s does not hold %s", x.Iss, x.Task)

@@ -27,7 +27,7 @@ func (s *State) Consult(v *api.Task, now int64, rules *Rules) {
 		c, given := claimFor(d.Action.Strategy)
 		people = !given
 		v.Recovery = &api.TaskRecovery{Strategy: string(d.Action.Strategy), Rule: d.Rule.String(), Reason: string(d.Action.Reason),
-			Due: d.Due, Remediation: d.Remediation, Another: c.another && t.failedBy(t.agent)}
+			Due: d.Due, Remediation: d.Remediation, Another: c.another && t.failedBy(t.Agent)}
 	}
 	v.Unassignable = claimable(v) && !slices.ContainsFunc(s.agentsByCapability[t.kind], func(p entry.Principal) bool { return !another(v) || !t.failedBy(p) })
 	v.Waits, v.GivenBy = taskWaits(v, people), givenBy(v)
@@ -87,7 +87,7 @@ func (s *State) viewTask(number uint32) api.Task {
 	t := &s.tasks.list[number]
 	v := api.Task{
 		Task: s.taskRef(number), Wid: entry.WorkflowID(s.workflows.Text(t.workflow)), State: t.State, Epoch: t.Epoch,
-		RetryCount: t.RetryCount, ResumeCount: t.ResumeCount, MaxRetries: t.maxRetries, LeaseMS: t.leaseMS, Type: t.kind, Agent: t.agent,
+		RetryCount: t.RetryCount, ResumeCount: t.ResumeCount, MaxRetries: t.maxRetries, LeaseMS: t.leaseMS, Type: t.kind, Agent: t.Agent,
 		Created: t.created, Changed: t.changed, ChangedAt: t.changedAt, Executions: len(t.execs), Failures: slices.Clone(t.failures),
 	}
 	if t.State == entry.TaskFailed || t.State == entry.TaskInterrupted {
@@ -146,7 +146,7 @@ func (s *State) ended(over *entry.Snapshot, ref entry.Ref, t *task) (bool, error
 	case !of || s.taskRef(number) != ref || s.principal(x.Agent) != over.Agent:
 		return false, conflict("snapshot.exec", "%s is not an execution of %s for %s", over.Exec, over.Agent, ref)
 	}
-	return over.Agent == t.agent && x.First > t.claimed && (x.Progress == scope.Failed || x.Progress == scope.Cancelled), nil
+	return over.Agent == t.Agent && x.First > t.claimed && (x.Progress == scope.Failed || x.Progress == scope.Cancelled), nil
 }
 
 // Claim is the newest claim of a task.
@@ -193,7 +193,7 @@ func (s *State) ClaimOf(e *entry.Entry) (c Claim, ok bool) {
 
 func (s *State) claim(number uint32) Claim {
 	t := &s.tasks.list[number]
-	return Claim{s.taskRef(number), t.agent, t.Epoch, t.leaseMS, t.State.Held()}
+	return Claim{s.taskRef(number), t.Agent, t.Epoch, t.leaseMS, t.State.Held()}
 }
 
 // TaskOrder says what is to become of a task.
@@ -213,14 +213,11 @@ func (s *State) DraftTask(o TaskOrder) (*entry.Task, error) {
 	if !ok {
 		return nil, unknown("task", "no task %s in the log", o.Task)
 	}
-	b, listed := t.Move(o.Op, o.Resume)
+	b, listed := t.Move(o.Op, o.Agent, o.Resume)
 	if !listed {
 		return nil, conflict("op", "%s of %s, which is %s", o.Op, o.Task, t.State)
 	}
 	b.Header = entry.Header{V: 1, Aud: s.origin, Wid: entry.WorkflowID(s.workflows.Text(t.workflow))}
-	b.Task, b.Reason, b.Agent = o.Task, o.Reason, t.agent
-	if claims(o.Op) {
-		b.Agent = o.Agent
-	}
+	b.Task, b.Reason = o.Task, o.Reason
 	return &b, nil
 }

@@ -83,7 +83,7 @@ func givenBy(v *api.Task) string {
 // the table of tasks has no reassign. The table itself (protocol.md, section 9) has no rule about
 // the agent. The policy binds the choice of the agent, here as in [State.Route].
 func reassignment(v *api.Task) *api.Reassignment {
-	if _, ok := v.Standing().Move(entry.TaskReassign, false); !ok {
+	if _, ok := v.Standing().Move(entry.TaskReassign, "", false); !ok {
 		return nil
 	}
 	r := &api.Reassignment{}

@@ -77,6 +77,7 @@ var alerts = map[string][]string{
 	"arl_clock_offset_seconds":       {"ArlClockStepped"},
 	"arl_backup_timestamp_seconds":   {"ArlBackupOld"},
 	"arl_connections_refused_total":  {"ArlConnections"},
+	"arl_rollouts_aborted_total":     {"ArlRolloutStopped"},
 	"arl_notifications_late_seconds": {"ArlNotifications"},
 	"arl_cluster_leader":             {"ArlNobodyLeads", "ArlNodeBehind"},
 	"arl_log_info":                   {"ArlBackupOld", "ArlNobodyLeads"},
@@ -215,9 +216,18 @@ func ofRecovery() []Metric {
 			Meaning: "Decisions of rules about failures in the attempts that were recorded, when they are decided and not again with their results. An agent decides about its claim, and the coordinator about the task after it. Nothing was done about those of the arm shadow, which no other metric counts."},
 		Metric{Name: "arl_recovery_cases_total", Type: Counter, Labels: []Label{label("status", "what the entry says of its case: how it ended, or passed_on if it goes on", entry.StatusRecovered, entry.StatusEscalated, entry.StatusPassedOn, entry.StatusNoFailure),
 			label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Attempt entries, by the status of their case. A case that goes on has an entry as passed_on for each step."},
+		Metric{Name: "arl_rollouts_aborted_total", Type: Counter, Labels: []Label{label("gate", "the gates of rollouts, deadline, or none: a person aborted it", abortedBy()...)},
+			Meaning: "Rollouts aborted, by the gate that fell."},
 		Metric{Name: "arl_cost_micro_usd_total", Type: Counter, Unit: "micro-USD", Labels: []Label{label("source", "who states the cost", "task", "attempt")},
 			Meaning: "Cost, each once: of all attempts of a case, as attempt entries state it; of the last attempt of a claim that failed, as its snapshot states it, if no attempt entry stated the cost of the claim."},
 		Metric{Name: "arl_tokens_total", Type: Counter, Labels: []Label{label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Tokens that steps of recovery state."})
+}
+
+// abortedByPeople is the value of the label gate where no gate fell.
+const abortedByPeople = "none"
+
+func abortedBy() []string {
+	return append(texts(entry.RolloutGates()), string(entry.GateDeadline), abortedByPeople)
 }
 
 func ofTasks() []Metric {
@@ -253,7 +263,7 @@ var invariants = []struct {
 	of      Invariant
 	meaning string
 }{
-	{Forged, "An entry came under a key that did not sign it. The ledger refused it."},
+	{Forged, "An entry, a lease or a cosignature came under a key that did not sign it. The ledger refused it."},
 	{Equivocated, "A principal signed two payloads under one id. The ledger refused the second and keeps it as evidence."},
 	{Forked, "A witness, or the place of `--publish`, has a signed tree head that the log does not have. The ledger stops, and shows this counter until it was read once more, for 2 minutes at most."},
 	{Diverged, "A node of a cluster has another log, other rules or another secret than the others, or the order lost batches which a node still has. The node stops, and shows this counter like `forked`."},

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"slices"
 
 	"recoveryledger/coord"
@@ -48,6 +49,10 @@ func (f *follower) take(s *coord.State, e *entry.Registered) {
 		f.moved(b)
 	case *entry.Attempt:
 		f.attempted(s, b)
+	case *entry.Rollout:
+		if b.Op == entry.RolloutAbort {
+			m.counter("arl_rollouts_aborted_total", cmp.Or(string(b.Gate), abortedByPeople)).Inc()
+		}
 	}
 }
 

@@ -100,7 +100,14 @@ func (n *node) incident(name string) uint64 {
 // notify runs a notifier until the test, or stop, ends it.
 func (n *node) notify(endpoints ...notify.Endpoint) (stop func()) {
 	n.t.Helper()
-	w, err := notify.New(n.config(endpoints...), n.log.Size())
+	_, stop = n.run(n.config(endpoints...))
+	return stop
+}
+
+// run runs a notifier until the test, or stop, ends it.
+func (n *node) run(c *notify.Config) (w *notify.Notifier, stop func()) {
+	n.t.Helper()
+	w, err := notify.New(c, n.log.Size())
 	must(n.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -110,12 +117,35 @@ func (n *node) notify(endpoints ...notify.Endpoint) (stop func()) {
 		must(n.t, <-done)
 	})
 	n.t.Cleanup(stop)
-	return stop
+	return w, stop
 }
 
 func (n *node) config(endpoints ...notify.Endpoint) *notify.Config {
 	return &notify.Config{File: &notify.File{Endpoints: endpoints}, Dir: n.dir, Origin: testlog.Origin, Log: n.log, Replica: n.replica,
 		Evidence: filepath.Join(filepath.Dir(n.dir), "evidence.ndjson"), First: time.Millisecond, Most: 20 * time.Millisecond}
+}
+
+// lines are those of a log.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// await waits for a line that has a text.
+func (l lines) await(t *testing.T, text string) {
+	t.Helper()
+	for late := time.After(3 * time.Second); ; {
+		select {
+		case line := <-l:
+			if strings.Contains(line, text) {
+				return
+			}
+		case <-late:
+			t.Fatalf("no line has %q", text)
+		}
+	}
 }
 
 // secret is that of every endpoint.

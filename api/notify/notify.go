@@ -71,6 +71,7 @@ type follower struct {
 	kept     cursor // as the disk has it
 	keptAt   time.Time
 	due      atomic.Int64 // Unix milliseconds since when the endpoint has not taken a message; 0: it has
+	stuck    atomic.Int64 // Unix milliseconds since when the log cannot be read, or the cursor not kept; 0: both went well
 }
 
 // New returns a notifier. It reads the secrets and the cursors. An endpoint without a cursor begins
@@ -103,18 +104,16 @@ func New(c *Config, size uint64) (*Notifier, error) {
 	return n, nil
 }
 
-// Run tells the endpoints until ctx ends. The error says that the log, or a cursor, cannot be read
-// or written.
+// Run tells the endpoints until ctx ends. The error says that a cursor was not kept at the end: some
+// messages come again.
 func (n *Notifier) Run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
 	var all sync.WaitGroup
 	errs := make([]error, len(n.endpoints))
 	for i, f := range n.endpoints {
 		all.Go(func() {
-			if errs[i] = f.run(ctx); errs[i] != nil {
-				errs[i] = fmt.Errorf("notify: endpoint %s: %w", f.endpoint.Name, errs[i])
-				f.cfg.Logger.Error("AN ENDPOINT IS TOLD NOTHING MORE", "endpoint", f.endpoint.Name, "error", errs[i].Error())
+			f.run(ctx)
+			if err := f.keep(); err != nil {
+				errs[i] = fmt.Errorf("notify: endpoint %s: %w", f.endpoint.Name, err)
 			}
 		})
 	}
@@ -130,38 +129,61 @@ const (
 )
 
 // Late returns, for each endpoint, how long the message has waited that the endpoint has not taken
-// yet; 0: none waits.
+// yet, or for how long the log cannot be read, or the cursor not be kept; 0: none waits.
 func (n *Notifier) Late() map[string]time.Duration {
 	late := map[string]time.Duration{}
 	for _, f := range n.endpoints {
 		late[f.endpoint.Name] = 0
-		if due := f.due.Load(); due > 0 {
-			late[f.endpoint.Name] = max(0, time.Since(time.UnixMilli(due)))
+		for _, since := range []int64{f.due.Load(), f.stuck.Load()} {
+			if since > 0 {
+				late[f.endpoint.Name] = max(late[f.endpoint.Name], time.Since(time.UnixMilli(since)))
+			}
 		}
 	}
 	return late
 }
 
-// run follows the log until ctx ends.
-func (f *follower) run(ctx context.Context) error {
-	for {
+// run follows the log until ctx ends. It tries again where the log cannot be read, or the cursor not
+// be kept: a disk that was full has room again.
+func (f *follower) run(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
 		err := f.pass(ctx)
 		if err == nil {
 			err = f.keep()
 		}
 		if err == nil {
+			f.stuck.Store(0)
+			if failures > 0 {
+				f.cfg.Logger.Info("an endpoint is told again", "endpoint", f.endpoint.Name, "attempts", failures+1)
+			}
+			failures = 0
 			err = f.wait(ctx)
 		}
-		if ctx.Err() != nil {
-			if err := f.keep(); err != nil {
-				return err
-			}
-			return nil
+		if err == nil || ctx.Err() != nil {
+			continue
 		}
-		if err != nil {
-			return err
+		failures++
+		f.stuck.CompareAndSwap(0, time.Now().UnixMilli())
+		if sometimes(failures) {
+			f.cfg.Logger.Error("the log cannot be read for an endpoint, or its cursor cannot be kept; tried again",
+				"endpoint", f.endpoint.Name, "attempt", failures, "error", err.Error())
 		}
+		_ = f.pause(ctx, failures, 0) // at the end of ctx the loop ends
 	}
+}
+
+// sometimes reports whether a failure is logged: the 1st, 2nd, 4th, 8th …
+func sometimes(attempt int) bool { return attempt&(attempt-1) == 0 }
+
+// pause waits behind a failed attempt, for least at any rate. Half of the time is drawn, so that
+// endpoints and ledgers do not come all at once.
+func (f *follower) pause(ctx context.Context, attempt int, least time.Duration) error {
+	pause := f.cfg.First
+	for range min(attempt-1, 32) {
+		pause = min(2*pause, f.cfg.Most)
+	}
+	drawn := pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads requests, keeps no secret
+	return sleep(ctx, max(least, drawn))
 }
 
 // wait returns when the log has grown, or a file may have.
@@ -261,7 +283,6 @@ func (f *follower) tell(ctx context.Context, v *Event) error {
 	m := &message{v.ID(f.cfg.Origin), body}
 	f.due.Store(time.Now().UnixMilli())
 	defer f.due.Store(0)
-	pause := f.cfg.First
 	for attempt := 1; ; attempt++ {
 		wait, err := f.try(ctx, m)
 		if ctx.Err() != nil && err != nil {
@@ -274,15 +295,12 @@ func (f *follower) tell(ctx context.Context, v *Event) error {
 			f.place.sent = true
 			return nil
 		}
-		if attempt&(attempt-1) == 0 { // 1, 2, 4, 8 …
+		if sometimes(attempt) {
 			f.cfg.Logger.Warn("an endpoint did not take a notification", "endpoint", f.endpoint.Name, "id", m.id, "type", v.Type, "attempt", attempt, "error", err.Error())
 		}
-		// Half of the pause is drawn, so that endpoints and ledgers do not come all at once.
-		drawn := pause/2 + rand.N(pause/2+1) //nolint:gosec // spreads requests, keeps no secret
-		if err := sleep(ctx, max(wait, drawn)); err != nil {
+		if err := f.pause(ctx, attempt, wait); err != nil {
 			return err
 		}
-		pause = min(2*pause, f.cfg.Most)
 	}
 }
 

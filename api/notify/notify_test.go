@@ -3,6 +3,7 @@ package notify_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -267,6 +268,40 @@ func TestSentAgainUnderTheSameID(t *testing.T) {
 	must(t, os.WriteFile(cursor, before, 0o600))
 	n.notify(r.endpoint("pager"))
 	r.await("the message again", func() bool { return len(r.seen) == 1 && len(r.again) > 0 })
+}
+
+// TestADiskThatFailsEndsNoEndpoint takes the directory of the cursors away, as a full disk takes the
+// room. The endpoint is told all the same, and is late until its cursor is kept again. Nothing comes
+// twice.
+func TestADiskThatFailsEndsNoEndpoint(t *testing.T) {
+	n, r, said := start(t), receive(t), make(lines, 64)
+	c := n.config(r.endpoint("pager"))
+	c.Logger = slog.New(slog.NewTextHandler(said, nil))
+	w, stop := n.run(c)
+	must(t, os.RemoveAll(n.dir))
+	one := n.incident("one")
+	r.taken(1)
+	said.await(t, "cannot be kept")
+	if late := w.Late()["pager"]; late <= 0 {
+		t.Errorf("late by %v", late)
+	}
+	must(t, os.Mkdir(n.dir, 0o700))
+	said.await(t, "is told again")
+	if late := w.Late()["pager"]; late != 0 {
+		t.Errorf("late by %v", late)
+	}
+	n.incident("two")
+	r.taken(2)
+	stop()
+	if len(r.again) != 0 {
+		t.Errorf("again: %v", r.again)
+	}
+	var cursor struct{ Index uint64 }
+	content, err := os.ReadFile(filepath.Join(n.dir, "pager.json"))
+	must(t, err)
+	if must(t, json.Unmarshal(content, &cursor)); cursor.Index <= one {
+		t.Errorf("the cursor %s has not moved behind incident %d", content, one)
+	}
 }
 
 // TestCursors reads what is no cursor, and one that an older copy of the log cannot have.

@@ -39,6 +39,7 @@ var elsewhere = map[string][2]string{
 	"arl_checked_timestamp_seconds":      {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_timestamp_seconds{check="audit"}' !0`},
 	"arl_checked_sound":                  {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_sound{check="fsck"}' 1`},
 	"arl_checked_entries":                {"../../testdata/scripts/drill_capacity.txtar", `metric 'arl_checked_entries{check="fsck"}' 4`},
+	"arl_rollouts_aborted_total":         {"../../testdata/scripts/drill_rollout-wrong.txtar", `metric 'arl_rollouts_aborted_total{gate="unsafe"}' 1`},
 	"arl_disk_read_only":                 {"../../testdata/scripts/drill_disk-read-only.txtar", "metric arl_disk_read_only 1"},
 	"arl_cluster_paused":                 {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_paused 1"`},
 	"arl_cluster_etcd_bytes":             {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_etcd_bytes"`},

@@ -128,8 +128,8 @@ func (m *machine) holders() (all []*holder) {
 			Roles: []entry.Role{entry.RoleAgent}, Domain: "test", Span: entry.SpanWorkflow})
 		for n := range leasesEach {
 			task := entry.NewRef("operator", fmt.Sprintf("%d-%d", i, n))
-			b, _ := entry.TaskStanding{State: entry.TaskCreated}.Move(entry.TaskReassign, false)
-			b.Header, b.Task, b.Agent, b.Reason = m.header("operator", "w"), task, h.name, "measured"
+			b, _ := entry.TaskStanding{State: entry.TaskCreated}.Move(entry.TaskReassign, h.name, false)
+			b.Header, b.Task, b.Reason = m.header("operator", "w"), task, "measured"
 			batch = append(append(batch, '\n'), m.seal(operator, &entry.Task{Header: m.header("operator", "w"), Task: task, Op: entry.TaskCreate,
 				From: entry.TaskCreated, To: entry.TaskCreated, Reason: "measured"})...)
 			batch = append(append(batch, '\n'), m.seal(operator, &b)...)

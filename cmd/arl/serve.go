@@ -224,7 +224,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	ctx, fail := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { e.alive.Ready(ctx, n, e.url) })
-	beside.Go(func() { o.notifying.Run(ctx) })
+	beside.Go(func() { o.notifying.Run(ctx, n.Logger) })
 	var conflict, ahead, apart error
 	halt := o.lastWord.Halting(config.Metrics, e.listener, e.tls, fail)
 	beside.Go(func() { apart = o.cell.Run(ctx, n, s, fail) })

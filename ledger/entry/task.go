@@ -176,9 +176,16 @@ func (s TaskState) Over() bool { return s == TaskCompleted || s == TaskCancelled
 // TaskStanding is the part of a task's state that the next entry about the task states.
 type TaskStanding struct {
 	State       TaskState
-	Epoch       int64 // of the newest claim; 0: there was none
-	RetryCount  int64 // claims after a failed one
-	ResumeCount int64 // claims after a failed one, from a checkpoint
+	Agent       Principal // of the newest claim; empty: there was none
+	Epoch       int64     // of the newest claim; 0: there was none
+	RetryCount  int64     // claims after a failed one
+	ResumeCount int64     // claims after a failed one, from a checkpoint
+}
+
+// Standing returns where the task stands behind the entry, as far as the entry says: only a claim
+// must name the agent.
+func (t *Task) Standing() TaskStanding {
+	return TaskStanding{State: t.To, Agent: t.Agent, Epoch: t.Epoch, RetryCount: t.RetryCount, ResumeCount: t.ResumeCount}
 }
 
 // RetriesSpent reports whether the task, if it failed, has no retry left of the given maximum
@@ -200,18 +207,20 @@ type TaskFailure struct {
 	Checkpoint bool `json:"checkpoint" doc:"whether the next claim could resume from a checkpoint"`
 }
 
-// Move returns the members of the entry that moves a task by an operation: op, from, to, epoch and
-// the counts. resume says that a claim after a failure continues from a checkpoint; such claims are
-// counted separately. ok is false if the state does not allow the operation.
-func (s TaskStanding) Move(op string, resume bool) (t Task, ok bool) {
+// Move returns the members of the entry that moves a task by an operation: op, from, to, agent,
+// epoch and the counts. agent is the principal that a claim is for. resume says that a claim after a
+// failure continues from a checkpoint; such claims are counted separately. ok is false if the state
+// does not allow the operation.
+func (s TaskStanding) Move(op string, agent Principal, resume bool) (t Task, ok bool) {
 	move, known := taskMoves[op]
 	if !known || !slices.Contains(move.from, s.State) {
 		return Task{}, false
 	}
-	t = Task{Op: op, From: s.State, To: move.to, Epoch: s.Epoch, RetryCount: s.RetryCount, ResumeCount: s.ResumeCount}
+	t = Task{Op: op, From: s.State, To: move.to, Agent: s.Agent, Epoch: s.Epoch, RetryCount: s.RetryCount, ResumeCount: s.ResumeCount}
 	if move.to != TaskAssigned {
 		return t, true
 	}
+	t.Agent = agent
 	t.Epoch++
 	switch {
 	case s.State != TaskFailed || op == TaskRelease || s.Epoch == 0: // the first claim is no retry

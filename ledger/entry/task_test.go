@@ -41,7 +41,7 @@ func TestTaskMoves(t *testing.T) {
 	for state, next := range want {
 		reached := map[entry.TaskState]bool{}
 		for _, op := range ops {
-			if move, ok := (entry.TaskStanding{State: state}).Move(op, false); ok {
+			if move, ok := (entry.TaskStanding{State: state}).Move(op, "", false); ok {
 				reached[move.To] = true
 			}
 		}
@@ -58,30 +58,33 @@ func TestTaskMoves(t *testing.T) {
 
 // TestFirstClaimIsNoRetry counts nothing where nobody has failed at a task.
 func TestFirstClaimIsNoRetry(t *testing.T) {
-	got, ok := (entry.TaskStanding{State: entry.TaskFailed}).Move(entry.TaskAssign, false)
+	got, ok := (entry.TaskStanding{State: entry.TaskFailed}).Move(entry.TaskAssign, "", false)
 	if !ok || got.Epoch != 1 || got.RetryCount != 0 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestTaskCounts shows what each kind of claim counts.
+// TestTaskCounts shows what each kind of claim counts, and whom the entry names: who gets the task,
+// or who holds it.
 func TestTaskCounts(t *testing.T) {
 	for _, c := range []struct {
 		state                   entry.TaskState
 		op                      string
 		resume                  bool
+		agent                   entry.Principal
 		epoch, retries, resumes int64
 	}{
-		{entry.TaskCreated, entry.TaskAssign, false, 4, 1, 1},
-		{entry.TaskInterrupted, entry.TaskReassign, true, 4, 1, 1},
-		{entry.TaskBlocked, entry.TaskRelease, false, 4, 1, 1},
-		{entry.TaskFailed, entry.TaskRelease, false, 4, 1, 1},
-		{entry.TaskFailed, entry.TaskAssign, false, 4, 2, 1},
-		{entry.TaskFailed, entry.TaskReassign, true, 4, 1, 2},
-		{entry.TaskInProgress, entry.TaskFail, false, 3, 1, 1},
+		{entry.TaskCreated, entry.TaskAssign, false, "second", 4, 1, 1},
+		{entry.TaskInterrupted, entry.TaskReassign, true, "second", 4, 1, 1},
+		{entry.TaskBlocked, entry.TaskRelease, false, "second", 4, 1, 1},
+		{entry.TaskFailed, entry.TaskRelease, false, "second", 4, 1, 1},
+		{entry.TaskFailed, entry.TaskAssign, false, "second", 4, 2, 1},
+		{entry.TaskFailed, entry.TaskReassign, true, "second", 4, 1, 2},
+		{entry.TaskInProgress, entry.TaskFail, false, "first", 3, 1, 1},
 	} {
-		got, ok := (entry.TaskStanding{State: c.state, Epoch: 3, RetryCount: 1, ResumeCount: 1}).Move(c.op, c.resume)
-		if !ok || got.Epoch != c.epoch || got.RetryCount != c.retries || got.ResumeCount != c.resumes {
+		before := entry.TaskStanding{State: c.state, Agent: "first", Epoch: 3, RetryCount: 1, ResumeCount: 1}
+		got, ok := before.Move(c.op, "second", c.resume)
+		if !ok || got.Agent != c.agent || got.Epoch != c.epoch || got.RetryCount != c.retries || got.ResumeCount != c.resumes {
 			t.Errorf("%s of %s: %+v, want %+v", c.op, c.state, got, c)
 		}
 	}

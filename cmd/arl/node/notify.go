@@ -65,11 +65,14 @@ func (y *Notifying) config(n *Node) *notify.Config {
 // EvidenceFile returns the path of the file of evidence about other ledgers' heads.
 func (n *Node) EvidenceFile() string { return filepath.Join(n.Dir, backup.EvidenceName) }
 
-// Run tells the endpoints until ctx ends. It logs its errors: an endpoint that cannot be told ends
-// no ledger.
-func (y *Notifying) Run(ctx context.Context) {
-	if y.notifier != nil {
-		_ = y.notifier.Run(ctx)
+// Run tells the endpoints until ctx ends. A cursor that is not kept at the end is logged: it ends no
+// ledger.
+func (y *Notifying) Run(ctx context.Context, logger *slog.Logger) {
+	if y.notifier == nil {
+		return
+	}
+	if err := y.notifier.Run(ctx); err != nil {
+		logger.Warn("some notifications come again at the next start", "error", err.Error())
 	}
 }
 

@@ -189,11 +189,11 @@ func (e *Engine) cancel(ctx context.Context, of *decision) (lacks string, err er
 	case t.To == entry.TaskCancelled:
 		return "", nil
 	}
-	move, ok := entry.TaskStanding{State: t.To, Epoch: t.Epoch, RetryCount: t.RetryCount, ResumeCount: t.ResumeCount}.Move(entry.TaskCancel, false)
+	move, ok := t.Standing().Move(entry.TaskCancel, "", false)
 	if !ok {
 		return fmt.Sprintf("task %s is %s", x.Task, t.To), nil
 	}
-	move.Header, move.Task, move.Agent, move.Reason = e.header(of, t.Wid), x.Task, t.Agent, of.text()
+	move.Header, move.Task, move.Reason = e.header(of, t.Wid), x.Task, of.text()
 	return e.register(ctx, &move)
 }
 
