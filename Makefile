@@ -106,13 +106,16 @@ agents: ## the agents of api/js and api/python against real ledgers, killed here
 
 # In these packages one goroutine works, in every test (TestUnracedPackages): the race detector can
 # find nothing, so that make race leaves them out.
-UNRACED := api/certificate api/report cmd/arl/glossary coord/bundle coord/codec coord/compact \
-	coord/policyfile coord/recovery coord/recovery/adversary coord/recovery/ask coord/recovery/drift \
-	coord/recovery/enact coord/recovery/figure coord/recovery/importer/foreign \
-	coord/recovery/importer/pieces coord/recovery/importer/spanrow coord/recovery/importer/tried \
-	coord/recovery/judge coord/recovery/question coord/recovery/rehearse coord/rollout coord/scope \
-	docs/draft ledger/backup ledger/bloom ledger/cluster/scale ledger/dedup ledger/disk ledger/engine \
-	ledger/entry ledger/redact ledger/tags ledger/wallclock merkle verify/cose verify/tally
+UNRACED := api api/act api/certificate api/client/bridge api/report api/view api/words \
+	cmd/arl/doctor cmd/arl/exit cmd/arl/glossary cmd/arl/operations cmd/arl/trust coord/bundle \
+	coord/codec coord/compact coord/policyfile coord/recovery coord/recovery/adversary \
+	coord/recovery/ask coord/recovery/drift coord/recovery/enact coord/recovery/figure \
+	coord/recovery/importer/foreign coord/recovery/importer/pieces coord/recovery/importer/spanrow \
+	coord/recovery/importer/tried coord/recovery/judge coord/recovery/question \
+	coord/recovery/rehearse coord/recovery/scenario/firsts coord/rollout coord/scope coord/sound \
+	docs/draft ledger/backup ledger/bloom ledger/canonical ledger/cluster/scale ledger/dedup \
+	ledger/disk ledger/engine ledger/entry ledger/redact ledger/tags ledger/wallclock merkle \
+	verify/cose verify/tally
 
 # Arithmetic of others on numbers that one goroutine has. Watched, it takes up to a third of the time
 # of tests that sign. Of the buffers that it reads, the race detector sees what everyone else does.
@@ -121,12 +124,13 @@ UNWATCHED := crypto/internal/fips140/edwards25519/... filippo.io/edwards25519/..
 	github.com/oasisprotocol/curve25519-voi/... golang.org/x/crypto/scrypt
 
 # Of the race detector alone, and so not in GOFLAGS: what a test builds without the detector is
-# compiled already. The program that the detector watches is built with them, too.
-race: export ARL_RACE_FLAGS := -gcflags=all=-dwarf=false $(UNWATCHED:%=-gcflags=%=-race=false)
+# compiled already. The program that the detector watches is built with them, too. With cgo, Pebble
+# would take the zstd in C, which no release has.
+race: export RACE_FLAGS := -tags=pebblegozstd -gcflags=all=-dwarf=false $(UNWATCHED:%=-gcflags=%=-race=false)
 
 # One package more than there are processors, for the same reason; a package takes more memory here.
 race: ## tests with their small budgets under the race detector
-	@CGO_ENABLED=1 $(TEST) -race $(ARL_RACE_FLAGS) -short -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 45m $(TESTFLAGS) \
+	@CGO_ENABLED=1 $(TEST) -race $(RACE_FLAGS) -short -vet=off -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -timeout 45m $(TESTFLAGS) \
 		./cmd/arl $(LONGEST:%=./%) $$(go list ./... $(HIDDEN) | grep -vxF $(patsubst %,-e recoveryledger/%,$(UNRACED) $(AGENTS)))
 
 # golangci-lint has every analyzer of go vet, which would take as long again.
@@ -139,13 +143,10 @@ lint: $(GOLANGCI) ## formatting, vet, golangci-lint, import arrows, links and wi
 	$(GOLANGCI) run ./... $(HIDDEN)
 	go test -vet=off -run '$(TREE)' ./cmd/arl
 
-# What runs for a second or not at all is compiled without optimizing: that takes a third less
-# processor time.
-HASTY := '-gcflags=all=-N -l -dwarf=false'
-
 # vet type-checks every package and every test, once a system; linking arl shows
-# that nothing is missing. Nothing is run.
-cross: export GOFLAGS += $(HASTY)
+# that nothing is missing. Nothing is run, so the compiler optimizes nothing: it takes a third less
+# processor time.
+cross: export GOFLAGS += '-gcflags=all=-N -l -dwarf=false'
 cross: ## vet everything, and link arl, for the systems in CROSS (macOS, Windows)
 	@set -e; vetted=; for target in $(CROSS); do \
 		echo "== $$target"; export GOOS=$${target%/*} GOARCH=$${target#*/}; \
@@ -266,7 +267,6 @@ $(BENCHSTAT): PACKAGE := golang.org/x/perf/cmd/benchstat
 $(NFPM): PACKAGE := github.com/goreleaser/nfpm/v2/cmd/nfpm
 $(GORELEASER): PACKAGE := github.com/goreleaser/goreleaser/v2
 $(CYCLONEDX): PACKAGE := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod
-$(CYCLONEDX) $(GORELEASER): export GOFLAGS += $(HASTY)
 $(GOLANGCI) $(GOVULNCHECK) $(BENCHSTAT) $(NFPM) $(CYCLONEDX) $(GORELEASER):
 	GOBIN=$(@D) go install $(PACKAGE)@$(notdir $(@D))
 

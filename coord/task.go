@@ -87,7 +87,7 @@ func (s *State) admitTask(b *entry.Task, at int64) error {
 	case !listed:
 		return conflict("op", "%s of %s, which is %s", b.Op, b.Task, t.State)
 	}
-	if err := checkMove(b, t, &want); err != nil {
+	if err := checkMove(b, &want); err != nil {
 		return err
 	}
 	if want.To == entry.TaskAssigned {
@@ -134,7 +134,7 @@ func (s *State) admitCreate(b *entry.Task, known bool) error {
 }
 
 // checkMove checks that an entry says what follows from the present state of the task.
-func checkMove(b *entry.Task, t *task, want *entry.Task) error {
+func checkMove(b, want *entry.Task) error {
 	switch {
 	case b.From != want.From || b.To != want.To:
 		return conflict("to", "%s to %s, but %s leads from %s to %s", b.From, b.To, b.Op, want.From, want.To)

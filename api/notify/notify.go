@@ -104,8 +104,8 @@ func New(c *Config, size uint64) (*Notifier, error) {
 	return n, nil
 }
 
-// Run tells the endpoints until ctx ends. The error says that a cursor was not kept at the end: some
-// messages come again.
+// Run tells the endpoints until ctx ends. The error says that a cursor was not kept at the end:
+// some messages come again.
 func (n *Notifier) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(n.endpoints))
@@ -143,8 +143,8 @@ func (n *Notifier) Late() map[string]time.Duration {
 	return late
 }
 
-// run follows the log until ctx ends. It tries again where the log cannot be read, or the cursor not
-// be kept: a disk that was full has room again.
+// run follows the log until ctx ends. It tries again where the log cannot be read, or the cursor
+// not be kept: a disk that was full has room again.
 func (f *follower) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		err := f.pass(ctx)

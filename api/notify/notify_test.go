@@ -270,9 +270,9 @@ func TestSentAgainUnderTheSameID(t *testing.T) {
 	r.await("the message again", func() bool { return len(r.seen) == 1 && len(r.again) > 0 })
 }
 
-// TestADiskThatFailsEndsNoEndpoint takes the directory of the cursors away, as a full disk takes the
-// room. The endpoint is told all the same, and is late until its cursor is kept again. Nothing comes
-// twice.
+// TestADiskThatFailsEndsNoEndpoint takes the directory of the cursors away, as a full disk takes
+// the room. The endpoint is told all the same, and is late until its cursor is kept again. Nothing
+// comes twice.
 func TestADiskThatFailsEndsNoEndpoint(t *testing.T) {
 	n, r, said := start(t), receive(t), make(lines, 64)
 	c := n.config(r.endpoint("pager"))

@@ -38,7 +38,7 @@ type node struct {
 	log     *ledger.Log
 	coord   *coordinator.Replica
 	keys    *keys.Ledger
-	metrics *metrics.Metrics
+	metrics atomic.Pointer[metrics.Metrics] // that commits are counted by
 	disk    *disk
 	clock   atomic.Int64  // nanoseconds that the wall clock is off
 	skew    time.Duration // by which all lives in another time
@@ -105,7 +105,9 @@ func newNode(tb testing.TB, fs vfs.FS, dir string, change func(*server.Config)) 
 // newNodeAt is newNode in another time.
 func newNodeAt(tb testing.TB, fs vfs.FS, dir string, skew time.Duration, change func(*server.Config)) *node {
 	tb.Helper()
-	return (&node{t: tb, metrics: metrics.New(), skew: skew}).open(fs, dir, change)
+	n := &node{t: tb, skew: skew}
+	n.metrics.Store(metrics.New())
+	return n.open(fs, dir, change)
 }
 
 // open opens the log, and serves it.
@@ -115,7 +117,7 @@ func (n *node) open(fs vfs.FS, dir string, change func(*server.Config)) *node {
 	n.startLog(fs, dir)
 	n.authority, n.agent, n.monitor = newSigner(tb), newSigner(tb), newSigner(tb)
 	n.cfg = &server.Config{
-		Origin: origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Replica: n.coord, Metrics: n.metrics, COSE: n.cose,
+		Origin: origin, VerifierKeys: n.keys.VerifierKeys[:], Log: n.log, Replica: n.coord, Metrics: n.metrics.Load(), COSE: n.cose,
 	}
 	if change != nil {
 		change(n.cfg)
@@ -172,7 +174,7 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 
 // observe counts a commit, and hands its entries to the index, as arl serve does.
 func (n *node) observe(c ledger.Commit) {
-	n.metrics.Commit(c)
+	n.metrics.Load().Commit(c)
 	if index := n.followed.Load(); index != nil {
 		index.Committed(c.Entries, c.Size)
 	}

@@ -121,10 +121,11 @@ func newMember(t *testing.T) *member {
 	m := &member{
 		order:  &order{terms: make(chan agreement.Term, 1), term: 1, grown: make(chan struct{})},
 		others: &others{reach: func() error { return nil }, fresh: leads, forward: func(http.ResponseWriter, *http.Request) error { return errors.New("no leader") }},
-		node:   &node{t: t, metrics: metrics.New()},
+		node:   &node{t: t},
 	}
+	m.metrics.Store(metrics.New())
 	m.cluster = &ledger.Cluster{
-		Member: agreement.Member{Sequencer: agreement.Observe(m.order, m.metrics.Agreed), Secret: []byte("secret"), Incarnation: agreement.Incarnation{1}},
+		Member: agreement.Member{Sequencer: agreement.Observe(m.order, m.metrics.Load().Agreed), Secret: []byte("secret"), Incarnation: agreement.Incarnation{1}},
 		Revert: func() ledger.Fold { return m.coord.Revert() },
 	}
 	m.open(vfs.NewMem(), "db", func(c *server.Config) { c.Peers, c.Cluster = m.others, m.others.Cluster })

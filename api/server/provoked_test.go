@@ -279,7 +279,7 @@ func provokeProcess(t *testing.T, seen provoked) {
 	path := filepath.Join(dir, "old.anchor")
 	m := metrics.New()
 	n := newNodeAt(t, vfs.Default, filepath.Join(dir, "db"), 0, func(c *server.Config) { c.Metrics = m })
-	n.metrics = m
+	n.metrics.Store(m)
 	n.register(n.genesis())
 	for { // the anchor follows the commit
 		content, err := os.ReadFile(filepath.Join(dir, "db.anchor"))

@@ -99,7 +99,7 @@ func watch(tb testing.TB, p *panel, wait, every time.Duration) *watched {
 	})
 	w.cfg.Witnesses, w.cfg.WitnessWait = rounds, wait
 	w.cfg.Metrics = metrics.New()
-	w.metrics = w.cfg.Metrics
+	w.metrics.Store(w.cfg.Metrics)
 	s, err := server.New(w.cfg)
 	must(tb, err)
 	web := httptest.NewServer(s.Handler())

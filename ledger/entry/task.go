@@ -208,9 +208,9 @@ type TaskFailure struct {
 }
 
 // Move returns the members of the entry that moves a task by an operation: op, from, to, agent,
-// epoch and the counts. agent is the principal that a claim is for. resume says that a claim after a
-// failure continues from a checkpoint; such claims are counted separately. ok is false if the state
-// does not allow the operation.
+// epoch and the counts. agent is the principal that a claim is for. resume says that a claim after
+// a failure continues from a checkpoint; such claims are counted separately. ok is false if the
+// state does not allow the operation.
 func (s TaskStanding) Move(op string, agent Principal, resume bool) (t Task, ok bool) {
 	move, known := taskMoves[op]
 	if !known || !slices.Contains(move.from, s.State) {

@@ -43,3 +43,12 @@ func TestProgram(t *testing.T) {
 		}
 	}
 }
+
+// TestGo compiles without cgo where the race detector needs cgo.
+func TestGo(t *testing.T) {
+	t.Setenv("CGO_ENABLED", "1")
+	out, err := needs.Go(t.Context(), "env", "CGO_ENABLED").Output()
+	if err != nil || string(out) != "0\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}

@@ -53,10 +53,13 @@ func Main(m *testing.M) int {
 // asksOnce are the commands that ask and print the answer, as a shell tells them apart. Their
 // goroutines are those of the client and of an audit, which the detector watches in the tests of
 // these. A watched process takes several times as long to start, and the tests start hundreds.
-const asksOnce = `"agent enrol" | "agent history" | "agent list" | "agent revoke" | "cluster status" | "cluster token" | ` +
-	`"entry get" | "entry list" | "entry submit" | "escalation list" | "incident list" | "incident show" | ` +
-	`"key generate" | "key show" | "log head" | "policy apply" | "policy show" | "root show" | ` +
-	`"signal submit" | "task create" | "task list"`
+const asksOnce = `"agent enrol" | "agent history" | "agent list" | "agent revoke" | "cluster lead" | ` +
+	`"cluster status" | "cluster token" | "entry get" | "entry list" | "entry submit" | ` +
+	`"escalation acknowledge" | "escalation list" | "escalation resolve" | "incident approve" | ` +
+	`"incident bundle" | "incident deny" | "incident list" | "incident override" | "incident preview" | ` +
+	`"incident show" | "key generate" | "key show" | "log head" | "log proof" | "policy apply" | ` +
+	`"policy lint" | "policy show" | "profile list" | "root show" | "signal submit" | "task cancel" | ` +
+	`"task create" | "task list" | "task reassign" | "task show" | "verify "*`
 
 // watched puts arl into a folder that it makes. The race detector watches the program, unless the
 // command asks once.
@@ -71,7 +74,7 @@ func watched(dir string) error {
 
 // compilers is the variable in which make race says with what options the packages of the tests are
 // compiled: with others, go build would compile every package once more.
-const compilers = "ARL_RACE_FLAGS"
+const compilers = "RACE_FLAGS"
 
 // Build puts arl into a folder that it makes. With a version it is another program of the same
 // tree, which says that version, and knows a format of the batches of a cluster that arl does not.

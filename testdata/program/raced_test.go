@@ -43,6 +43,7 @@ func TestWatched(t *testing.T) {
 		{[]string{"agent", "enrol", "--key", "k"}, "plain agent enrol --key k\n"},
 		{[]string{"log", "head"}, "plain log head\n"},
 		{[]string{"log", "audit"}, "watched log audit\n"},
+		{[]string{"verify", "bundle.json"}, "plain verify bundle.json\n"},
 	} {
 		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "arl"), c.args...).Output()
 		if err != nil || string(out) != c.want {

@@ -65,8 +65,8 @@ func (y *Notifying) config(n *Node) *notify.Config {
 // EvidenceFile returns the path of the file of evidence about other ledgers' heads.
 func (n *Node) EvidenceFile() string { return filepath.Join(n.Dir, backup.EvidenceName) }
 
-// Run tells the endpoints until ctx ends. A cursor that is not kept at the end is logged: it ends no
-// ledger.
+// Run tells the endpoints until ctx ends. A cursor that is not kept at the end is logged: it ends
+// no ledger.
 func (y *Notifying) Run(ctx context.Context, logger *slog.Logger) {
 	if y.notifier == nil {
 		return
