@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"go/ast"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -327,45 +326,6 @@ func TestArchitectureWithout(t *testing.T) {
 			if slices.ContainsFunc(without, func(library string) bool { return strings.HasPrefix(dep, library) }) {
 				t.Errorf("%s depends on %s", name, dep)
 			}
-		}
-	}
-}
-
-// TestArchitectureStyle parses every package for what no package here may
-// have: a missing or second package comment, init, an exit outside cmd, a
-// context in a struct.
-func TestArchitectureStyle(t *testing.T) {
-	for _, p := range packages(t) {
-		documents := 0
-		for _, f := range p.files {
-			if f.Doc != nil {
-				documents++
-			}
-			ast.Inspect(f, func(n ast.Node) bool {
-				switch n := n.(type) {
-				case *ast.FuncDecl:
-					if n.Name.Name == "init" && n.Recv == nil {
-						t.Errorf("%s: func init", p.fset.Position(n.Pos()))
-					}
-				case *ast.StructType:
-					for _, field := range n.Fields.List {
-						if isName(f, field.Type, "context", "Context") {
-							t.Errorf("%s: context in a struct", p.fset.Position(field.Pos()))
-						}
-					}
-				}
-				return true
-			})
-		}
-		if documents != 1 {
-			t.Errorf("package %s has %d package comments, want 1", p.name, documents)
-		}
-		if strings.HasPrefix(p.name, "cmd/") {
-			continue
-		}
-		p.refuseUse(t, "os", "Exit", "is not cmd and exits with")
-		for _, name := range []string{"Fatal", "Fatalf", "Fatalln"} {
-			p.refuseUse(t, "log", name, "is not cmd and exits with")
 		}
 	}
 }
