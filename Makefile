@@ -107,7 +107,7 @@ agents: ## the agents of api/js and api/python against real ledgers, killed here
 # In these packages one goroutine works, in every test (TestUnracedPackages): the race detector can
 # find nothing, so that make race leaves them out.
 UNRACED := api api/act api/certificate api/client/bridge api/report api/view api/words \
-	cmd/arl/doctor cmd/arl/exit cmd/arl/glossary cmd/arl/operations cmd/arl/trust coord/bundle \
+	cmd/arl/exit cmd/arl/glossary cmd/arl/operations cmd/arl/trust coord/bundle \
 	coord/codec coord/compact coord/policyfile coord/recovery coord/recovery/adversary \
 	coord/recovery/ask coord/recovery/drift coord/recovery/enact coord/recovery/figure \
 	coord/recovery/importer/foreign coord/recovery/importer/pieces coord/recovery/importer/spanrow \
@@ -225,7 +225,8 @@ python: ## api/python: types, wheel (needs python3 with cryptography)
 		if npm ping >/dev/null 2>&1; then npm exec --yes --package=pyright@1.1.414 -- pyright --pythonpath "$$(command -v $$python)"; \
 			else echo 'skipped: pyright, as npm is missing or its registry does not answer'; fi && \
 		if $$python -c 'import setuptools, wheel' 2>/dev/null; then \
-			$$python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(CURDIR)/bin/python .; \
+			rm -rf $(CURDIR)/bin/python && mkdir -p $(CURDIR)/bin/python && cp -RL . $(CURDIR)/bin/python/_tree && \
+			$$python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir $(CURDIR)/bin/python $(CURDIR)/bin/python/_tree; \
 			else echo 'skipped: the wheel, as python3 has not setuptools and wheel'; fi
 
 draft: $(IDNITS) ## the Internet-Draft as text, HTML and XML, checked by idnits; needs Debian packages

@@ -303,7 +303,7 @@ func ofProcess() []Metric {
 		Metric{Name: "arl_disk_read_only", Type: Gauge, pulled: true,
 			Meaning: "1 if the file system of the database takes no writes: it is mounted read-only, or has failed; 0: it takes them."},
 		Metric{Name: "arl_notifications_late_seconds", Type: Gauge, Unit: "seconds", pulled: true, Labels: []Label{{Name: "endpoint", Bound: "the endpoints of --notify; empty: there are none"}},
-			Meaning: "For how long the next message has waited that an endpoint has not taken; 0: none waits."},
+			Meaning: "For how long the next message has waited that an endpoint has not taken, or for how long the ledger cannot read the log for the endpoint or keep its cursor; 0: none waits."},
 		Metric{Name: "arl_key_seconds", Type: Histogram, Unit: "seconds", Labels: []Label{label("key", "the keys of the ledger", ledgerKeys...)}, buckets: []float64{0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10},
 			Meaning: "Time of a signature by a key in a KMS, failures among them."},
 		Metric{Name: "arl_key_failures_total", Type: Counter, Labels: []Label{label("key", "the keys of the ledger", ledgerKeys...)},

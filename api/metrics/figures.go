@@ -113,12 +113,12 @@ func (by figures) notifications() (found words.Finding, ok bool) {
 		}
 		ok = true
 		if s := one.GetGauge().GetValue(); s > lateMin && len(late) < endpointsMax {
-			late = append(late, fmt.Sprintf("%.64s has not taken a message for %s", one.GetLabel()[0].GetValue(), seconds(math.Round(min(s, 1e9)))))
+			late = append(late, fmt.Sprintf("%.64s is %s late", one.GetLabel()[0].GetValue(), seconds(math.Round(min(s, 1e9)))))
 		}
 	}
 	if slices.Sort(late); len(late) > 0 {
 		return words.Finding{Check: "notifications", State: words.FindingWarn, Detail: strings.Join(late, ", "),
-			Remedy: "repair the receiver: the ledger's log has its error, and the ledger tries again at least every 5 minutes"}, true
+			Remedy: "repair the receiver or the disk: the ledger's log has the error, and the ledger tries again at least every 5 minutes"}, true
 	}
 	return words.Finding{Check: "notifications", State: words.FindingOK, Detail: "no message has waited for a minute"}, ok
 }

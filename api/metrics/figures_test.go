@@ -70,7 +70,7 @@ func TestRead(t *testing.T) {
 	}
 	found, err = metrics.Read([]byte("# TYPE arl_notifications_late_seconds gauge\narl_notifications_late_seconds{endpoint=\"pager\"} 327.4\n"+
 		"arl_notifications_late_seconds{endpoint=\"chat\"} 9\narl_notifications_late_seconds{endpoint=\"\"} 0\n"), now)
-	if err != nil || len(found) != 4 || found[3].State != words.FindingWarn || found[3].Detail != "pager has not taken a message for 5m27s" {
+	if err != nil || len(found) != 4 || found[3].State != words.FindingWarn || found[3].Detail != "pager is 5m27s late" {
 		t.Errorf("a late endpoint: %+v, %v", found, err)
 	}
 	found, err = metrics.Read([]byte("# TYPE arl_notifications_late_seconds gauge\narl_notifications_late_seconds{endpoint=\"chat\"} 9\n"), now)

@@ -64,11 +64,11 @@ func (n *Notifier) load(name string, size uint64) (c cursor, err error) {
 // sends those of that time again.
 const keepEvery = 100 * time.Millisecond
 
-func (f *follower) keepAtTimes() error {
-	if time.Since(f.keptAt) < keepEvery {
-		return nil
+// keepAtTimes keeps the cursor in the middle of a pass. The end of the pass tells its error.
+func (f *follower) keepAtTimes() {
+	if time.Since(f.triedAt) >= keepEvery {
+		_ = f.keep()
 	}
-	return f.keep()
 }
 
 // idleLag is the number of entries without an event behind which a cursor may stay.
@@ -83,6 +83,7 @@ func (f *follower) keep() error {
 	if told && (f.place.Index == f.kept.Index || !f.place.sent && f.place.Index-f.kept.Index < idleLag) {
 		return nil
 	}
+	f.triedAt = time.Now()
 	text, err := json.Marshal(f.place, json.Deterministic(true))
 	if err != nil {
 		return err
@@ -149,9 +150,7 @@ func (f *follower) file(ctx context.Context, name, path string, read func(line [
 			}
 		}
 		f.place.Files[name] += int64(len(line))
-		if err := f.keepAtTimes(); err != nil {
-			return err
-		}
+		f.keepAtTimes()
 	}
 }
 

@@ -70,6 +70,7 @@ type follower struct {
 	place    cursor // where it stands
 	kept     cursor // as the disk has it
 	keptAt   time.Time
+	triedAt  time.Time    // when the cursor was last to be kept
 	due      atomic.Int64 // Unix milliseconds since when the endpoint has not taken a message; 0: it has
 	stuck    atomic.Int64 // Unix milliseconds since when the log cannot be read, or the cursor not kept; 0: both went well
 }
@@ -143,33 +144,45 @@ func (n *Notifier) Late() map[string]time.Duration {
 	return late
 }
 
-// run follows the log until ctx ends. It tries again where the log cannot be read, or the cursor
-// not be kept: a disk that was full has room again.
+// run follows the log until ctx ends. Where the log cannot be read, it tries again. Where the
+// cursor cannot be kept, it goes on: the disk may have room again, and a crash before sends
+// messages again.
 func (f *follower) run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
-		err := f.pass(ctx)
-		if err == nil {
-			err = f.keep()
+		read := f.pass(ctx)
+		kept := f.keep()
+		if ctx.Err() != nil {
+			return
 		}
-		if err == nil {
-			f.stuck.Store(0)
-			if failures > 0 {
-				f.cfg.Logger.Info("an endpoint is told again", "endpoint", f.endpoint.Name, "attempts", failures+1)
-			}
-			failures = 0
-			err = f.wait(ctx)
-		}
-		if err == nil || ctx.Err() != nil {
+		failures = f.note(errors.Join(read, kept), failures)
+		switch {
+		case read != nil:
+			_ = f.pause(ctx, failures, 0) // the error is that of ctx
 			continue
+		case kept != nil:
+			_ = sleep(ctx, keepEvery)
 		}
-		failures++
-		f.stuck.CompareAndSwap(0, time.Now().UnixMilli())
-		if sometimes(failures) {
-			f.cfg.Logger.Error("the log cannot be read for an endpoint, or its cursor cannot be kept; tried again",
-				"endpoint", f.endpoint.Name, "attempt", failures, "error", err.Error())
-		}
-		_ = f.pause(ctx, failures, 0) // at the end of ctx the loop ends
+		f.wait(ctx)
 	}
+}
+
+// note shows how a round of the follower ended, behind so many failures. It returns their new
+// number.
+func (f *follower) note(err error, failures int) int {
+	if err == nil {
+		f.stuck.Store(0)
+		if failures > 0 {
+			f.cfg.Logger.Info("an endpoint is in time again", "endpoint", f.endpoint.Name, "attempts", failures+1)
+		}
+		return 0
+	}
+	failures++
+	f.stuck.CompareAndSwap(0, time.Now().UnixMilli())
+	if sometimes(failures) {
+		f.cfg.Logger.Error("the log cannot be read for an endpoint, or its cursor cannot be kept; tried again",
+			"endpoint", f.endpoint.Name, "attempt", failures, "error", err.Error())
+	}
+	return failures
 }
 
 // sometimes reports whether a failure is logged: the 1st, 2nd, 4th, 8th …
@@ -187,16 +200,12 @@ func (f *follower) pause(ctx context.Context, attempt int, least time.Duration) 
 }
 
 // wait returns when the log has grown, or a file may have.
-func (f *follower) wait(ctx context.Context) error {
+func (f *follower) wait(ctx context.Context) {
 	long, cancel := context.WithTimeout(ctx, lookMost)
 	defer cancel()
-	if err := f.cfg.Log.Wait(long, f.place.Index+1); err != nil {
-		if long.Err() != nil {
-			return nil
-		}
-		return err
+	if f.cfg.Log.Wait(long, f.place.Index+1) == nil {
+		_ = sleep(ctx, lookLeast) // its error is that of ctx, as is that of Wait
 	}
-	return sleep(ctx, lookLeast)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -216,8 +225,18 @@ var kinds = []entry.Kind{entry.KindDecision, entry.KindRecord, entry.KindTask, e
 // findMost is the number of entries of a kind that are looked up at once.
 const findMost = 1024
 
-// pass tells the endpoint of everything up to the end of the log and of the files.
+// pass tells the endpoint of everything up to the end of the log and of the files. The files are
+// read even if the log cannot be.
 func (f *follower) pass(ctx context.Context) error {
+	err := f.entries(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return errors.Join(err, f.files(ctx))
+}
+
+// entries tells the endpoint of the entries up to the end of the log.
+func (f *follower) entries(ctx context.Context) error {
 	for size := f.cfg.Log.Size(); f.place.Index < size; {
 		indexes, end, err := f.find(size)
 		if err != nil {
@@ -230,7 +249,7 @@ func (f *follower) pass(ctx context.Context) error {
 		}
 		f.place.Index = end
 	}
-	return f.files(ctx)
+	return nil
 }
 
 // find returns the indexes of the next entries that may make events, and the index up to which
@@ -267,7 +286,8 @@ func (f *follower) entry(ctx context.Context, index uint64) error {
 		}
 	}
 	f.place.Index = index + 1
-	return f.keepAtTimes()
+	f.keepAtTimes()
+	return nil
 }
 
 // tell sends an event until the endpoint takes it. The error is that of ctx, or of an event that is

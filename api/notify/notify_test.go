@@ -277,21 +277,24 @@ func TestADiskThatFailsEndsNoEndpoint(t *testing.T) {
 	n, r, said := start(t), receive(t), make(lines, 64)
 	c := n.config(r.endpoint("pager"))
 	c.Logger = slog.New(slog.NewTextHandler(said, nil))
+	c.First, c.Most = time.Hour, time.Hour // between two attempts at a message
 	w, stop := n.run(c)
 	must(t, os.RemoveAll(n.dir))
-	one := n.incident("one")
-	r.taken(1)
+	n.incident("one")
 	said.await(t, "cannot be kept")
+	n.incident("two")
+	last := n.incident("three")
+	r.taken(3)
 	if late := w.Late()["pager"]; late <= 0 {
 		t.Errorf("late by %v", late)
 	}
 	must(t, os.Mkdir(n.dir, 0o700))
-	said.await(t, "is told again")
+	said.await(t, "is in time again")
 	if late := w.Late()["pager"]; late != 0 {
 		t.Errorf("late by %v", late)
 	}
-	n.incident("two")
-	r.taken(2)
+	n.incident("four")
+	r.taken(4)
 	stop()
 	if len(r.again) != 0 {
 		t.Errorf("again: %v", r.again)
@@ -299,8 +302,8 @@ func TestADiskThatFailsEndsNoEndpoint(t *testing.T) {
 	var cursor struct{ Index uint64 }
 	content, err := os.ReadFile(filepath.Join(n.dir, "pager.json"))
 	must(t, err)
-	if must(t, json.Unmarshal(content, &cursor)); cursor.Index <= one {
-		t.Errorf("the cursor %s has not moved behind incident %d", content, one)
+	if must(t, json.Unmarshal(content, &cursor)); cursor.Index <= last {
+		t.Errorf("the cursor %s has not moved behind incident %d", content, last)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 // times and thresholds are smaller. What fires them is the fault itself.
 var scales = []struct{ from, to string }{
 	{`\bfor: \d+m`, "for: 0s"}, {`\[(15|5)m\]`, "[4s]"}, {`> 900\b`, "> 0.5"}, {`> 300\b`, "> 0.5"}, {`> 60\b`, "> 0.5"}, {`> 0\.5$`, "> 0.1"},
-	{`> 172800\b`, "> 15"}, {`< 900\b`, "< 8"},
+	{`> 172800\b`, "> 15"}, {`< 900\b`, "< 20"},
 }
 
 // prometheusConfig scrapes the ledger of a script. Its target is in a file, since a ledger that is

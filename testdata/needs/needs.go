@@ -32,8 +32,8 @@ func Root() string {
 }
 
 // Go returns the command go with its arguments, in the working directory. It compiles without cgo,
-// which only the race detector needs: a package that make build or make test has compiled is not
-// compiled again.
+// also where the tests have it for the race detector: a package that make build or make test has
+// compiled is not compiled again.
 func Go(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "go", args...)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
