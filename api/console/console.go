@@ -25,6 +25,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"recoveryledger/api"
 	"recoveryledger/api/words"
@@ -79,8 +80,8 @@ type Console struct {
 	cfg   Config
 	rules coord.Rules
 	mux   *http.ServeMux
-	base  *template.Template
-	pages map[string]*template.Template
+	base  func() (*template.Template, error)
+	pages map[string]func() (*template.Template, error)
 	day   mark // where the last day of the log begins
 	hours hours
 }
@@ -140,20 +141,16 @@ func New(c *Config) (*Console, error) {
 	if c.Source == nil || c.Origin == "" {
 		return nil, errors.New("console: new: Source and Origin are required")
 	}
-	k := &Console{cfg: *c, mux: http.NewServeMux(), pages: map[string]*template.Template{}}
-	var err error
-	k.base, err = template.New("base.html").Funcs(template.FuncMap{
-		"text": words.Legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
-		"disposition": words.Disposition, "nothing": words.OrNothing, "dollars": words.Dollars,
-		"counting": counting, "lease": words.TaskLease, "counted": words.Counted[int],
-	}).ParseFS(files, "pages/base.html")
-	if err != nil {
-		return nil, fmt.Errorf("console: new: %w", err)
-	}
+	k := &Console{cfg: *c, mux: http.NewServeMux(), pages: map[string]func() (*template.Template, error){}}
+	k.base = sync.OnceValues(func() (*template.Template, error) {
+		return template.New("base.html").Funcs(template.FuncMap{
+			"text": words.Legible, "lines": legibleLines, "instant": words.Instant, "link": k.link, "tally": words.Tally,
+			"disposition": words.Disposition, "nothing": words.OrNothing, "dollars": words.Dollars,
+			"counting": counting, "lease": words.TaskLease, "counted": words.Counted[int],
+		}).ParseFS(files, "pages/base.html")
+	})
 	for _, name := range []string{"overview", "incidents", "incident", "workflow", "agents", "agent", "log", "entry", "error", "act", "alone", "tasks", "task", "search", "health", "rollouts"} {
-		if err := k.parse(name, files); err != nil {
-			return nil, err
-		}
+		k.parse(name, files)
 	}
 	if k.cfg.Room != nil {
 		if err := k.enter(k.cfg.Room); err != nil {
@@ -198,17 +195,20 @@ func New(c *Config) (*Console, error) {
 	return k, nil
 }
 
-// parse makes the template of a page.
-func (k *Console) parse(name string, from fs.FS, parts ...string) error {
-	made, err := k.base.Clone()
-	if err == nil {
-		made, err = made.ParseFS(from, append(parts, "pages/"+name+".html")...)
-	}
-	if err != nil {
-		return fmt.Errorf("console: new: page %s: %w", name, err)
-	}
-	k.pages[name] = made
-	return nil
+// parse makes the template of a page when it is first asked for: most ledgers show few of the
+// pages, and all of them together are a fifth of what a start takes.
+func (k *Console) parse(name string, from fs.FS, parts ...string) {
+	k.pages[name] = sync.OnceValues(func() (*template.Template, error) {
+		base, err := k.base()
+		if err != nil {
+			return nil, err
+		}
+		made, err := base.Clone()
+		if err != nil {
+			return nil, err
+		}
+		return made.ParseFS(from, append(parts, "pages/"+name+".html")...)
+	})
 }
 
 // Streams returns those of the paths that send events for as long as the client stays.
@@ -322,7 +322,11 @@ func (k *Console) write(w http.ResponseWriter, status int, p *page) {
 		p.At = k.cfg.Source.Standing()
 	}
 	var made bytes.Buffer
-	if err := k.pages[p.name].Execute(&made, p); err != nil {
+	shown, err := k.pages[p.name]()
+	if err == nil {
+		err = shown.Execute(&made, p)
+	}
+	if err != nil {
 		http.Error(w, "this page could not be made: "+words.Legible(err.Error()), http.StatusInternalServerError)
 		return
 	}

@@ -52,9 +52,7 @@ func (k *Console) enter(room Room) error {
 	}
 	for _, path := range names {
 		name := strings.TrimSuffix(strings.TrimPrefix(path, "pages/"), ".html")
-		if err := k.parse(name, room.Files(), parts...); err != nil {
-			return err
-		}
+		k.parse(name, room.Files(), parts...)
 	}
 	for _, v := range room.Views() {
 		k.mux.HandleFunc(v.Pattern, func(w http.ResponseWriter, q *http.Request) { k.view(w, q, v) })

@@ -108,7 +108,7 @@ func TestConformanceAgent(t *testing.T) {
 	t.Parallel()
 	python := needs.Program(t, "python3", "python3", "the recipes are not run")
 	for _, recipe := range [][]string{{python, tutorialProgram(t)}, {jsverify.Node(t), filepath.Join(needs.Root(), "testdata", "recipes", "undo.mjs")}} {
-		args := append([]string{"conformance", "agent", "--no-work", "--limit", "30s"}, "--", python, filepath.Join(needs.Root(), "testdata", "recipes", "kit.py"), program.Arl(t))
+		args := append([]string{"conformance", "agent", "--no-work", "--limit", "2m"}, "--", python, filepath.Join(needs.Root(), "testdata", "recipes", "kit.py"), program.Arl(t))
 		if !budget.Large() {
 			args = slices.Insert(args, 2, "--case", "undo/[cr]*")
 		}
