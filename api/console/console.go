@@ -195,8 +195,8 @@ func New(c *Config) (*Console, error) {
 	return k, nil
 }
 
-// parse makes the template of a page when it is first asked for: most ledgers show few of the
-// pages, and all of them together are a fifth of what a start takes.
+// parse makes the template of a page when the page is first asked for: the start of a ledger does
+// not wait for pages that nobody looks at.
 func (k *Console) parse(name string, from fs.FS, parts ...string) {
 	k.pages[name] = sync.OnceValues(func() (*template.Template, error) {
 		base, err := k.base()
