@@ -72,7 +72,7 @@ var alerts = map[string][]string{
 	"arl_disk_free_bytes":            {"ArlDiskAlmostFull"},
 	"arl_disk_reserve_bytes":         {"ArlDiskAlmostFull"},
 	"arl_disk_read_only":             {"ArlDiskReadOnly"},
-	"arl_invariant_violations_total": {"ArlInvariant"},
+	"arl_invariant_violations_total": {"ArlForged", "ArlInvariant"},
 	"arl_key_away_seconds":           {"ArlKeyAway"},
 	"arl_clock_offset_seconds":       {"ArlClockStepped"},
 	"arl_backup_timestamp_seconds":   {"ArlBackupOld"},
@@ -263,7 +263,7 @@ var invariants = []struct {
 	of      Invariant
 	meaning string
 }{
-	{Forged, "An entry, a lease or a cosignature came under a key that did not sign it. The ledger refused it."},
+	{Forged, "An entry, a lease or a cosignature came under a key that did not sign it. The ledger refused it. Nobody's key is needed for that: every client that reaches the port can do it."},
 	{Equivocated, "A principal signed two payloads under one id. The ledger refused the second and keeps it as evidence."},
 	{Forked, "A witness, or the place of `--publish`, has a signed tree head that the log does not have. The ledger stops, and shows this counter until it was read once more, for 2 minutes at most."},
 	{Diverged, "A node of a cluster has another log, other rules or another secret than the others, or the order lost batches which a node still has. The node stops, and shows this counter like `forked`."},

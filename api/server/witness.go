@@ -211,12 +211,14 @@ func (s *Server) postCosignatures(r *request) error {
 		return entry.Refuse(entry.StateConflict, "", "%v", conflict).WithRemedy("keep both tree heads: they are evidence against this ledger, or show that it lost entries")
 	}
 	switch {
+	case errors.Is(err, witness.ErrCosignature):
+		return entry.Refuse(entry.BadSignature, "", "%v", err).WithRemedy("cosign the newest: GET " + api.PathRound)
 	case errors.Is(err, witness.ErrNotAsked):
 		return entry.Refuse(entry.UnknownIssuer, "", "%v", err).WithRemedy("name the witness in the policy: arl policy apply")
 	case errors.Is(err, witness.ErrNoRound):
 		return entry.Refuse(entry.Stale, "", "%v", err).WithRemedy("cosign the newest: GET " + api.PathRound)
 	}
-	return entry.Refuse(entry.BadSignature, "", "%v", err).WithRemedy("cosign the newest: GET " + api.PathRound)
+	return err
 }
 
 func unsupportedNote(mediaType string) error {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"recoveryledger/api/metrics"
@@ -49,8 +50,14 @@ func TestEveryInvariantIsFired(t *testing.T) {
 			t.Fatal(err)
 		}
 		script := string(content)
+		over := func(alert, rest string) bool {
+			return regexp.MustCompile(`(?m)^(?:\[prometheus\] )?alert ` + alert + ` over$`).MatchString(rest)
+		}
 		for _, match := range regexp.MustCompile(`(?m)^(?:\[prometheus\] )?alert ArlInvariant fires invariant=(\w+)$`).FindAllStringSubmatchIndex(script, -1) {
-			fired[script[match[2]:match[3]]] = regexp.MustCompile(`(?m)^(?:\[prometheus\] )?alert ArlInvariant over$`).MatchString(script[match[1]:])
+			fired[script[match[2]:match[3]]] = over("ArlInvariant", script[match[1]:])
+		}
+		if _, rest, found := strings.Cut(script, "alert ArlForged fires\n"); found {
+			fired[string(metrics.Forged)] = fired[string(metrics.Forged)] || over("ArlForged", rest)
 		}
 	}
 	for _, m := range metrics.Catalogue() {
@@ -59,7 +66,7 @@ func TestEveryInvariantIsFired(t *testing.T) {
 		}
 		for _, invariant := range m.Labels[0].Values {
 			if !fired[invariant] {
-				t.Errorf("no script has ArlInvariant fire for %s, and end", invariant)
+				t.Errorf("no script has an alert fire for %s, and end", invariant)
 			}
 		}
 	}

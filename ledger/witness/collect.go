@@ -216,7 +216,7 @@ func (r *Rounds) add(rd *round, w party, answer string, took time.Duration) erro
 	}
 	state := r.states[w.Key]
 	if good == "" || state == nil {
-		return errors.New("its answer has no good cosignature by the key that the policy names")
+		return ErrCosignature
 	}
 	if rd.head.Size >= state.Size {
 		state.Size, state.At = rd.head.Size, at
@@ -232,7 +232,7 @@ func (r *Rounds) add(rd *round, w party, answer string, took time.Duration) erro
 }
 
 // errOver reports a cosignature on the head of a round that counts no more.
-var errOver = errors.New("witness: another policy came, or many rounds, since the witness was shown that tree head")
+var errOver = fmt.Errorf("%w: another policy came, or many rounds, since the witness was shown that tree head", ErrNoRound)
 
 // replace adds a good line to a signed note, in the place of an older one of its key.
 func replace(signed, good string) string {

@@ -19,8 +19,9 @@ const offerTime = time.Second
 
 // Errors of a push.
 var (
-	ErrNotAsked = errors.New("witness: the policies name no witness that made one of the cosignatures")
-	ErrNoRound  = errors.New("witness: the tree head belongs to no round that is open now")
+	ErrNotAsked    = errors.New("witness: the policies name no witness that made one of the cosignatures")
+	ErrCosignature = errors.New("its answer has no good cosignature by the key that the policy names")
+	ErrNoRound     = errors.New("witness: the tree head belongs to no round that is open now")
 )
 
 // Offer returns the head that witnesses shall cosign who cannot be asked and push
@@ -86,9 +87,9 @@ func (r *Rounds) asked(q *verify.Quorum, name string) bool {
 
 // Push takes the cosignatures on a signed head, of witnesses whom the policies name, and
 // returns how many counted. The head's own signatures are not needed. The error is
-// [ErrNotAsked], [ErrNoRound], a [*verify.FormatError], or a [*ConflictError]: the head
-// is signed by the log's own key, and the log does not have it. After that one [Rounds.Run]
-// ends with it too.
+// [ErrNotAsked], [ErrCosignature], [ErrNoRound], a [*verify.FormatError], an error of the
+// log that was to be compared, or a [*ConflictError]: the head is signed by the log's own key, and
+// the log does not have it. After that one [Rounds.Run] ends with it too.
 func (r *Rounds) Push(signed string) (counted int, err error) {
 	root := r.cfg.Root()
 	text, lines, ok := strings.Cut(signed, "\n\n")

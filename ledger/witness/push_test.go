@@ -3,11 +3,13 @@ package witness_test
 import (
 	"context"
 	"errors"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"recoveryledger/ledger/witness"
+	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
 
@@ -91,6 +93,49 @@ func TestWhatIsPushedIsChecked(t *testing.T) {
 	}
 	if head, _, _ := r.Witnessed(); head.Note != "" {
 		t.Errorf("witnessed: %s", head.Note)
+	}
+}
+
+// TestAChangedCosignatureIsNone pushes the cosignatures of a witness whom the policy names, each
+// with another signature than the witness made.
+func TestAChangedCosignatureIsNone(t *testing.T) {
+	s := newSource(t, "a", "b")
+	w, _ := s.serve(t.TempDir(), "anna.example")
+	r := s.rounds(terms(policyOf(1, named{name: "anna", key: w.Keys()[0]})), "")
+	run(t, r)
+	ctx, over := context.WithTimeout(t.Context(), 10*time.Second)
+	defer over()
+	_, err := r.Offer(ctx, 0)
+	must(t, err)
+	lines, err := w.Cosign(s.request(0))
+	must(t, err)
+	changed := regexp.MustCompile(`(?m)....(=*)$`).ReplaceAllString(lines, "AAAA$1")
+	if n, err := r.Push(headText(s.Newest().Head) + "\n" + changed); n != 0 || !errors.Is(err, witness.ErrCosignature) {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// unreadable is a log whose older heads nobody can read.
+type unreadable struct {
+	*source
+	err error
+}
+
+func (u unreadable) HeadAt(uint64) (merkle.Head, error) { return merkle.Head{}, u.err }
+
+// TestALogThatCannotBeComparedAccusesNobody pushes a good cosignature while the log cannot read
+// what it has to compare. The error is that of the log: nobody made up a signature.
+func TestALogThatCannotBeComparedAccusesNobody(t *testing.T) {
+	s := newSource(t, "a", "b")
+	w, _ := s.serve(t.TempDir(), "anna.example")
+	damage := errors.New("the database gave bytes that were not written")
+	r, err := witness.NewRounds(witness.RoundsConfig{Source: unreadable{s, damage}, Root: s.root, Terms: terms(policyOf(1, named{name: "anna", key: w.Keys()[0]}))})
+	must(t, err)
+	lines, err := w.Cosign(s.request(0))
+	must(t, err)
+	_, signatures, _ := strings.Cut(s.Newest().Note, "\n\n")
+	if n, err := r.Push(headText(s.Newest().Head) + "\n" + signatures + lines); n != 0 || !errors.Is(err, damage) || errors.Is(err, witness.ErrCosignature) {
+		t.Errorf("%d, %v", n, err)
 	}
 }
 
