@@ -34,7 +34,8 @@ func page() string {
 	b.WriteString(`# Metrics
 
 ` + "`GET /metrics`" + ` has these metrics, in the text format of Prometheus or in OpenMetrics. ` + "`arl metrics`" + `
-prints the catalogue, and this page is generated from it. A counter and a histogram begin at 0 when
+prints the catalogue, and this page is generated from it. A metric without a unit counts what its
+meaning names. A counter and a histogram begin at 0 when
 the process starts, unless the meaning says otherwise. No label names an agent, and every label has
 a bounded number of values. [alerts.yaml](alerts.yaml) has the alerts.
 
@@ -44,14 +45,14 @@ others) are those of the Go client of Prometheus.
 	last := ""
 	for _, m := range Catalogue() {
 		if m.group != last {
-			fmt.Fprintf(&b, "\n## %s\n\n| metric | type | labels | meaning | alerts |\n|---|---|---|---|---|\n", m.group)
+			fmt.Fprintf(&b, "\n## %s\n\n| metric | type | unit | labels | meaning | alerts |\n|---|---|---|---|---|---|\n", m.group)
 			last = m.group
 		}
 		var labels []string
 		for _, l := range m.Labels {
 			labels = append(labels, "`"+l.Name+"`: "+l.Bound)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.Name, m.Type, strings.Join(labels, "; "), m.Meaning, strings.Join(m.Alerts, ", "))
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", m.Name, m.Type, m.Unit, strings.Join(labels, "; "), m.Meaning, strings.Join(m.Alerts, ", "))
 	}
 	b.WriteString("\n## Values of labels\n\n| `reason` of an escalation | why people are asked |\n|---|---|\n")
 	for _, e := range escalations {

@@ -157,8 +157,8 @@ type Store interface {
 	Save(name string, data []byte) error
 }
 
-// ErrStopped reports that the agent has stopped and does nothing more: the store failed, or the
-// ledger has forked.
+// ErrStopped reports that the agent has stopped and does nothing more: the store failed, the key
+// did not sign, or the ledger has forked.
 var ErrStopped = errors.New("agent: stopped")
 
 // ForkError reports two signed heads of the ledger that nothing reconciles. The document fork

@@ -46,8 +46,8 @@ func (a *Agent) Idle() bool {
 // earlier.
 //
 // Step tells [Config.Tell] the errors of ledger, log, source and hooks, and tries again. The
-// error wraps [ErrStopped]: the store has failed, or there is a [*ForkError]. Every further
-// call returns the same error.
+// error wraps [ErrStopped]: the store has failed, the key did not sign, or there is a [*ForkError].
+// Every further call returns the same error.
 func (a *Agent) Step(ctx context.Context, now int64) (next int64, err error) {
 	if a.stopped != nil {
 		return 0, a.stopped

@@ -19,6 +19,7 @@ import (
 	"recoveryledger/cmd/arl/manual"
 	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 )
 
@@ -157,7 +158,7 @@ func (a *Agent) Obey(ctx context.Context, t *access.Target, secret []byte, hooks
 	if fork, ok := errors.AsType[*agent.ForkError](err); ok {
 		return exit.Contradicts("heads", &fork.Evidence, err)
 	}
-	if errors.Is(err, agent.ErrStopped) {
+	if _, key := errors.AsType[*keys.KMSError](err); errors.Is(err, agent.ErrStopped) && !key {
 		return exit.With(exit.IO, err)
 	}
 	return err
