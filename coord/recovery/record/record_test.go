@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -167,6 +168,48 @@ const recorded = `{"case":"p-1","seq":0,"model":"small","class":"api_error","cos
 {"case":"p-1","seq":1,"model":"large","class":"ok","cost_usd":0.5,"latency_ms":10}
 `
 
+// imports imports files with one directory of agents' keys.
+type imports struct {
+	*site
+	reg       *access.Recording
+	dir       string
+	authority *keys.Signer
+	batches   int // before the connection is lost; 0: it is not
+}
+
+func (s *site) imports(reg *access.Recording, dir string) *imports {
+	authority, err := keys.Load(filepath.Join(must(s.machine.Trust.Path("keys", trust.FileName(s.root.Origin))), "operator.key"), nil)
+	s.must(err)
+	return &imports{site: s, reg: reg, dir: dir, authority: authority}
+}
+
+func (m *imports) do(ctx context.Context, file, secret string) (record.ImportReport, error) {
+	chain, err := m.reg.Chain(ctx)
+	m.must(err)
+	sent := 0
+	im := &record.Import{Ledger: m.reg, Origin: m.root.Origin, Chain: chain, Sign: m.authority.Sign, Enroller: node.Operator, Domain: "import",
+		Secret: []byte(secret), SecretFile: m.dir, Skipped: func(err error) { m.must(err) }, Counted: func(string, *importer.Counts) {}, Progress: func(int64) {},
+		Submit: func(ctx context.Context, entries []*entry.Entry) ([]verify.Receipt, error) {
+			if sent++; m.batches > 0 && sent > m.batches {
+				return nil, context.Canceled
+			}
+			return make([]verify.Receipt, len(entries)), m.reg.Register(ctx, entries)
+		},
+		Key: func(agent entry.Principal) (*keys.Signer, string, error) {
+			path := filepath.Join(m.dir, trust.FileName(string(agent))+".key")
+			if key, err := keys.Load(path, nil); err == nil {
+				return key, path, nil
+			}
+			key, err := keys.Generate(path, keys.Ed25519, nil)
+			return key, path, err
+		}}
+	if err = im.File(ctx, file, importer.Attempts); err == nil {
+		err = im.Flush(ctx)
+	}
+	report, _ := im.Done()
+	return report, err
+}
+
 // TestImport registers the runs of a file, once however often it is imported. Other
 // secrets and keys that no longer count are refused.
 func TestImport(t *testing.T) {
@@ -174,42 +217,51 @@ func TestImport(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runs.ndjson")
 	s.must(os.WriteFile(file, []byte(recorded), 0o600))
 	dir := t.TempDir()
-	authority, err := keys.Load(filepath.Join(must(s.machine.Trust.Path("keys", trust.FileName(s.root.Origin))), "operator.key"), nil)
-	s.must(err)
 	s.use(func(reg *access.Recording, _ *access.Signer) {
-		do := func(secret string) (record.ImportReport, error) {
-			chain, err := reg.Chain(t.Context())
-			s.must(err)
-			im := &record.Import{Ledger: reg, Origin: s.root.Origin, Chain: chain, Sign: authority.Sign, Enroller: node.Operator, Domain: "import",
-				Secret: []byte(secret), SecretFile: dir, Skipped: func(err error) { t.Error(err) }, Counted: func(string, *importer.Counts) {}, Progress: func(int64) {},
-				Submit: func(ctx context.Context, entries []*entry.Entry) ([]verify.Receipt, error) {
-					return make([]verify.Receipt, len(entries)), reg.Register(ctx, entries)
-				},
-				Key: func(agent entry.Principal) (*keys.Signer, string, error) {
-					path := filepath.Join(dir, trust.FileName(string(agent))+".key")
-					if key, err := keys.Load(path, nil); err == nil {
-						return key, path, nil
-					}
-					key, err := keys.Generate(path, keys.Ed25519, nil)
-					return key, path, err
-				}}
-			err = im.File(t.Context(), file, importer.Attempts)
-			err = errors.Join(err, im.Flush(t.Context()))
-			report, _ := im.Done()
-			return report, err
-		}
-		first, err := do("one")
+		m := s.imports(reg, dir)
+		first, err := m.do(t.Context(), file, "one")
 		s.must(err)
 		if first.Files != 1 || first.Cases == 0 || first.Agents == 0 || first.Registered <= first.Agents || first.Known != 0 {
 			t.Errorf("the first time: %+v", first)
 		}
-		again, err := do("one")
+		again, err := m.do(t.Context(), file, "one")
 		s.must(err)
 		if again.Registered != 0 || again.Agents != 0 || again.Known != first.Registered-first.Agents {
 			t.Errorf("again: %+v, after %+v", again, first)
 		}
-		if _, err := do("two"); !errors.Is(err, record.ErrOther) || !strings.Contains(fmt.Sprint(err), dir) {
+		if _, err := m.do(t.Context(), file, "two"); !errors.Is(err, record.ErrOther) || !strings.Contains(fmt.Sprint(err), dir) {
 			t.Errorf("with another secret: %v", err)
+		}
+	})
+}
+
+// TestAnInterruptedImportGoesOn loses the connection in the middle of a file. The next import passes
+// over what is registered, also where a batch ended in the middle of a case, and registers the rest.
+func TestAnInterruptedImportGoesOn(t *testing.T) {
+	s := newSite(t)
+	var runs strings.Builder
+	for i := range 200 {
+		runs.WriteString(strings.ReplaceAll(recorded, "p-1", "p-"+strconv.Itoa(i)))
+	}
+	file := filepath.Join(t.TempDir(), "runs.ndjson")
+	s.must(os.WriteFile(file, []byte(runs.String()), 0o600))
+	s.use(func(reg *access.Recording, _ *access.Signer) {
+		m := s.imports(reg, t.TempDir())
+		m.batches = 1
+		cut, err := m.do(t.Context(), file, "one")
+		if !errors.Is(err, context.Canceled) || cut.Registered == 0 {
+			t.Fatalf("%+v, %v", cut, err)
+		}
+		m.batches = 0
+		rest, err := m.do(t.Context(), file, "one")
+		s.must(err)
+		if rest.Known != cut.Registered-cut.Agents || rest.Registered == 0 || rest.Agents != 0 {
+			t.Errorf("the rest: %+v, after %+v", rest, cut)
+		}
+		again, err := m.do(t.Context(), file, "one")
+		s.must(err)
+		if again.Registered != 0 || again.Known != rest.Known+rest.Registered {
+			t.Errorf("again: %+v, after %+v", again, rest)
 		}
 	})
 }
