@@ -45,7 +45,7 @@ type Rollout struct {
 	Groups          []RolloutGroup    `json:"groups" doc:"a line for each slice, and for each class that an arm met: the gate recovered is watched in each"`
 	Fell            entry.Gate        `json:"fell,omitempty" doc:"the gate that fell; absent: none has"`
 	FellIn          string            `json:"fell_in,omitempty" doc:"the class or slice in which it fell; absent: over all cases"`
-	Missing         []string          `json:"missing" doc:"what a promotion lacks, in words; empty: the policy's authority may sign it"`
+	Missing         []string          `json:"missing" doc:"why the ledger takes no promotion, neither by the report nor by waivers; empty: the policy's authority may sign it"`
 }
 
 // RolloutArm counts the cases of an arm.

@@ -3,6 +3,7 @@ package coord
 import (
 	"bytes"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,19 +121,20 @@ func TestRolloutEvidence(t *testing.T) {
 	lacks := func(text string) {
 		t.Helper()
 		w.refuse(w.sign(w.promotion(good)), entry.StateConflict, "rollout.rollout")
-		if missing := w.state.Rollouts().View(w.state.Size()).Current.Missing; len(missing) != 1 || !strings.Contains(missing[0], text) {
-			t.Errorf("a promotion lacks %q, want %q", missing, text)
+		want := []string{text, "a promotion without report and canary needs waivers of approvers, and has 0 of 1 (ROL-4)"}
+		if missing := w.state.Rollouts().View(w.state.Size(), w.state.Law()).Current.Missing; !slices.Equal(missing, want) {
+			t.Errorf("a promotion lacks %q, want %q", missing, want)
 		}
 	}
-	lacks("decided 2 cases, of which it has 0") // a shadow
+	lacks("r1 is a shadow, and its candidate has decided none of the 2 cases that its terms ask for (ROL-4)")
 	w.put(w.canary(500))
-	lacks("decided 2 cases, of which it has 0")
+	lacks("the canary of r1 has decided 0 cases, and its terms ask for 2 (ROL-4)")
 	w.putArmed(1)
-	lacks("decided 2 cases, of which it has 1")
+	lacks("the canary of r1 has decided 1 cases, and its terms ask for 2 (ROL-4)")
 	w.putArmed(1) // the same case again
-	lacks("decided 2 cases, of which it has 1")
+	lacks("the canary of r1 has decided 1 cases, and its terms ask for 2 (ROL-4)")
 	w.putArmed(3)
-	if missing := w.state.Rollouts().View(w.state.Size()).Current.Missing; len(missing) != 0 {
+	if missing := w.state.Rollouts().View(w.state.Size(), w.state.Law()).Current.Missing; len(missing) != 0 {
 		t.Errorf("a promotion lacks %q", missing)
 	}
 	unsafe := w.armed("unsafe", entry.ArmCanary, entry.StatusRecovered)
@@ -144,7 +146,7 @@ func TestRolloutEvidence(t *testing.T) {
 	w.put(unsafe)
 	w.state = restored(t, w.snapshot())
 	w.put(w.armed(unsafe.Case, entry.ArmCanary, entry.StatusRecovered)) // says nothing of the failure
-	lacks("the gate unsafe")
+	lacks("the gate unsafe of r1 has fallen in class access (ROL-4)")
 	w.state = restored(t, w.snapshot())
 	w.put(w.rollout("p1", entry.RolloutWaive))
 	w.put(w.rollout("p2", entry.RolloutWaive))
@@ -163,8 +165,14 @@ func TestRolloutWaived(t *testing.T) {
 	w.put(w.startRollout())
 	w.put(w.rollout("p1", entry.RolloutWaive))
 	w.refuse(w.sign(w.promotion("")), entry.StateConflict, "rollout.report")
+	if offered, lacks := w.state.Rollouts().Promotion("r1", w.state.Law()); offered != nil || len(lacks) != 3 || !strings.HasSuffix(lacks[2].Detail, "has 1 of 2 (ROL-4)") {
+		t.Errorf("after one waiver of two %+v is offered, and it lacks %v", offered, lacks)
+	}
 	w.refuse(w.sign(w.rollout("p1", entry.RolloutWaive)), entry.StateConflict, "iss")
 	w.put(w.rollout("p2", entry.RolloutWaive))
+	if now := w.state.Rollouts().View(w.state.Size(), w.state.Law()).Current; len(now.Missing) > 0 {
+		t.Errorf("after both waivers a promotion lacks %q", now.Missing)
+	}
 	w.put(w.promotion(""))
 	w.checkAll()
 	auditRollouts(t, w)

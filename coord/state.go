@@ -134,11 +134,11 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 		if err := s.chain.Admit(e, index); err != nil {
 			return err
 		}
-		return s.rollouts.AdmitPolicy(body, s.law())
+		return s.rollouts.AdmitPolicy(body, s.Law())
 	case *entry.Agent:
 		return s.chain.Admit(e, index)
 	case *entry.Rollout:
-		return s.rollouts.Admit(body, signer.Roles, s.law(), at)
+		return s.rollouts.Admit(body, signer.Roles, s.Law(), at)
 	case *entry.Execution:
 		return s.admitExecution(body, at)
 	case *entry.Checkpoint:
@@ -168,12 +168,10 @@ func (s *State) Admit(e *entry.Entry, index uint64, at int64) error {
 // Rollouts returns the state of rollouts. It is valid until the state changes. Do not change it.
 func (s *State) Rollouts() *rollout.Fold { return &s.rollouts }
 
-// law returns what rollouts need of the policy in force.
-func (s *State) law() (l rollout.Law) {
-	if p, _ := s.chain.Policy(); p != nil {
-		l = rollout.Law{Recovery: p.Recovery, Approve: p.Quorum.Approve}
-	}
-	return l
+// Law returns what rollouts need of the policy in force.
+func (s *State) Law() rollout.Law {
+	policy, _ := s.chain.Policy()
+	return rollout.LawOf(policy)
 }
 
 // checkAudience checks REG-3.

@@ -31,7 +31,7 @@ func (k *Console) rollouts(*http.Request) (*page, error) {
 	p := &page{name: "rollouts", Title: "Rollouts", Command: "arl rollout status", Section: "Rollouts", Body: body, About: []string{subject(entry.SubjectLog, "")}}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
-		body.Rollouts = state.Rollouts().View(state.Size())
+		body.Rollouts = state.Rollouts().View(state.Size(), state.Law())
 	})
 	body.More = max(0, len(body.History)-rows)
 	body.History = body.History[:len(body.History)-body.More]

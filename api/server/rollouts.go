@@ -11,7 +11,7 @@ import (
 // getRollouts is GET /v1/rollouts.
 func (s *Server) getRollouts(context.Context, *request) (*api.Rollouts, error) {
 	var all api.Rollouts
-	s.coord.Read(func(state *coord.State) { all = state.Rollouts().View(state.Size()) })
+	s.coord.Read(func(state *coord.State) { all = state.Rollouts().View(state.Size(), state.Law()) })
 	all.History = all.History[:min(len(all.History), api.RolloutsMax)]
 	return &all, nil
 }
@@ -22,7 +22,7 @@ func (s *Server) getRollout(_ context.Context, r *request) (one *api.OneRollout,
 	if err != nil {
 		return nil, err
 	}
-	s.coord.Read(func(state *coord.State) { one = state.Rollouts().One(id, state.Size()) })
+	s.coord.Read(func(state *coord.State) { one = state.Rollouts().One(id, state.Size(), state.Law()) })
 	if one == nil {
 		return nil, entry.Refuse(entry.NotFound, "id", "no rollout %.140q in the log", id).WithRemedy("GET " + api.PathRollouts + " lists the rollouts")
 	}

@@ -79,6 +79,14 @@ type Law struct {
 	Approve  int64          // quorum.approve
 }
 
+// LawOf returns what a policy says; nil: the log is empty, and nothing is said.
+func LawOf(p *entry.Policy) Law {
+	if p == nil {
+		return Law{}
+	}
+	return Law{Recovery: p.Recovery, Approve: p.Quorum.Approve}
+}
+
 // Current returns the rollout that is under way, or nil.
 func (f *Fold) Current() *Rollout { return f.current }
 
@@ -249,54 +257,91 @@ func (f *Fold) AdmitPolicy(p *entry.Policy, law Law) error {
 	case DigestOf(p.Recovery) != now.Terms.CandidateDigest:
 		return entry.Refuse(entry.StateConflict, "recovery", "not the candidate %s (ROL-4)", now.Terms.CandidateDigest).
 			WithRemedy("promote exactly what the rollout began with")
-	case p.Rollout.Report == "":
-		return now.admitWaived(law)
 	}
-	if err := now.admitEvidence(); err != nil {
-		return err
+	lacks := f.lacksReport(p.Rollout.Report)
+	if p.Rollout.Report == "" {
+		lacks = now.lacksWaivers(law)
 	}
-	return f.admitReport(p.Rollout.Report, now)
-}
-
-// admitEvidence refuses a promotion that nobody waived if the canary does not support it. A report
-// is about recorded cases; what a canary did in production counts as much. A canary that has
-// decided fewer cases than its terms ask for was not watched.
-func (r *Rollout) admitEvidence() error {
-	const remedy = "let the canary decide more cases, or have approvers waive it: arl rollout promote --waive"
-	switch e := &r.Evidence; {
-	case e.Fell != "":
-		return entry.Refuse(entry.StateConflict, "rollout.rollout", "the gate %s of %s has fallen (ROL-4)", e.Fell, r.Name).
-			WithRemedy("abort the rollout")
-	case r.Stage != entry.StageCanary:
-		return entry.Refuse(entry.StateConflict, "rollout.rollout", "%s is a shadow, and its candidate has decided no case (ROL-4)", r.Name).
-			WithRemedy(remedy)
-	case e.Canary.Cases < r.Terms.CasesMin:
-		return entry.Refuse(entry.StateConflict, "rollout.rollout", "the canary of %s has decided %d cases, and its terms ask for %d (ROL-4)",
-			r.Name, e.Canary.Cases, r.Terms.CasesMin).WithRemedy(remedy)
+	if len(lacks) > 0 {
+		return lacks[0]
 	}
 	return nil
 }
 
-func (r *Rollout) admitWaived(law Law) error {
-	if have := int64(len(r.Waivers)); have < law.Approve {
-		return entry.Refuse(entry.StateConflict, "rollout.report", "absent, and %d of %d approvers have waived it (ROL-4)", have, law.Approve).
-			WithRemedy("name the digest of a report that says promote, or have approvers waive it: arl rollout promote --waive")
+// Promotion returns what a policy that promotes a rollout names: the newest report, or no report if
+// approvers waived report and canary (ROL-4). law is the policy in force. If [Fold.AdmitPolicy]
+// takes neither, there is no promotion, and lacks is all that is against both.
+func (f *Fold) Promotion(name string, law Law) (p *entry.Promotion, lacks []*entry.Refusal) {
+	if f.current == nil || f.current.Name != name {
+		return nil, []*entry.Refusal{notUnderWay(name)}
 	}
-	return nil
+	newest, _ := f.Report()
+	if lacks = f.lacksReport(newest); len(lacks) == 0 {
+		return &entry.Promotion{Rollout: name, Report: newest}, nil
+	}
+	waivers := f.current.lacksWaivers(law)
+	if len(waivers) == 0 {
+		return &entry.Promotion{Rollout: name}, nil
+	}
+	return nil, append(lacks, waivers...)
 }
 
-func (f *Fold) admitReport(digest entry.Digest, now *Rollout) error {
-	newest := f.reportOf(now.Terms.CandidateDigest, now.Terms.BaselineDigest)
-	switch {
+// lacksReport says what is against a promotion by a report. An empty digest names no report.
+func (f *Fold) lacksReport(digest entry.Digest) []*entry.Refusal {
+	all := f.current.lacksEvidence()
+	refuse := func(format string, args ...any) *entry.Refusal {
+		one := entry.Refuse(entry.StateConflict, "rollout.report", format, args...)
+		all = append(all, one)
+		return one
+	}
+	switch newest := f.reportOf(f.current.Terms.CandidateDigest, f.current.Terms.BaselineDigest); {
 	case newest == nil:
-		return entry.Refuse(entry.StateConflict, "rollout.report", "the log has no report that compares the candidate with the baseline (ROL-4)").
+		refuse("the log has no report that compares the candidate with the baseline (ROL-4)").
 			WithRemedy("arl recover --policy CANDIDATE --baseline REPORT --ledger … registers one")
 	case newest.digest != digest:
-		return entry.Refuse(entry.StateConflict, "rollout.report", "the newest report of candidate and baseline is %s (ROL-4)", newest.digest)
+		refuse("the newest report of candidate and baseline is %s (ROL-4)", newest.digest)
 	case !newest.promotes:
-		return entry.Refuse(entry.StateConflict, "rollout.report", "it does not say promote (ROL-4)").WithRemedy("abort the rollout")
+		refuse("the newest report of candidate and baseline does not say promote (ROL-4)").WithRemedy("abort the rollout")
 	}
-	return nil
+	return all
+}
+
+// lacksEvidence says why the canary does not support a promotion that nobody waived. A report is
+// about recorded cases; what a canary did in production counts as much. A canary that has decided
+// fewer cases than its terms ask for was not watched.
+func (r *Rollout) lacksEvidence() (all []*entry.Refusal) {
+	refuse := func(remedy, format string, args ...any) {
+		all = append(all, entry.Refuse(entry.StateConflict, "rollout.rollout", format, args...).WithRemedy(remedy))
+	}
+	const more = "let the canary decide more cases, or have approvers waive it: arl rollout promote --waive"
+	e, in, unknown := &r.Evidence, "", ""
+	if e.FellIn != "" {
+		in = " in " + e.FellIn
+	}
+	if e.Canary.Unknown > 0 {
+		unknown = fmt.Sprintf(" and %d that are no evidence of it alone", e.Canary.Unknown)
+	}
+	if e.Fell != "" {
+		refuse("abort the rollout", "the gate %s of %s has fallen%s (ROL-4)", e.Fell, r.Name, in)
+	}
+	switch {
+	case r.Stage != entry.StageCanary:
+		refuse(more, "%s is a shadow, and its candidate has decided none of the %d cases that its terms ask for (ROL-4)", r.Name, r.Terms.CasesMin)
+	case e.Canary.Cases < r.Terms.CasesMin:
+		refuse(more, "the canary of %s has decided %d cases%s, and its terms ask for %d (ROL-4)", r.Name, e.Canary.Cases, unknown, r.Terms.CasesMin)
+	}
+	return all
+}
+
+// lacksWaivers says what is against a promotion without report and canary.
+func (r *Rollout) lacksWaivers(law Law) []*entry.Refusal {
+	have := int64(len(r.Waivers))
+	if have >= law.Approve {
+		return nil
+	}
+	return []*entry.Refusal{entry.Refuse(entry.StateConflict, "rollout.report",
+		"a promotion without report and canary needs waivers of approvers, and has %d of %d (ROL-4)", have, law.Approve).
+		WithRemedy("have approvers waive both: arl rollout promote --waive")}
 }
 
 func (f *Fold) reportOf(policy, baseline entry.Digest) *report {

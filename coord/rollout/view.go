@@ -1,16 +1,14 @@
 package rollout
 
 import (
-	"fmt"
-	"strings"
-
 	"recoveryledger/api"
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/ledger/entry"
 )
 
-// View returns the state in the form of the API. size is the size of the log.
-func (f *Fold) View(size uint64) api.Rollouts {
+// View returns the state in the form of the API. size is the size of the log, and law the policy in
+// force.
+func (f *Fold) View(size uint64, law Law) api.Rollouts {
 	v := api.Rollouts{Size: size, History: []api.EndedRollout{}}
 	for i := len(f.ended) - 1; i >= 0; i-- {
 		e := &f.ended[i]
@@ -25,7 +23,7 @@ func (f *Fold) View(size uint64) api.Rollouts {
 		v.Current.Report, v.Current.Promotes = f.Report()
 		v.Current.Canary, v.Current.Control, v.Current.Fell = api.RolloutArm(r.Evidence.Canary), api.RolloutArm(r.Evidence.Control), r.Evidence.Fell
 		v.Current.Compared, v.Current.Groups, v.Current.FellIn = r.Evidence.view(), r.Evidence.groups(), r.Evidence.FellIn
-		v.Current.Missing = missing(v.Current)
+		v.Current.Missing = f.missing(law)
 	}
 	return v
 }
@@ -61,47 +59,19 @@ func (e *Evidence) groups() []api.RolloutGroup {
 	return all
 }
 
-// missing says what a promotion by a report lacks (ROL-4).
-func missing(r *api.Rollout) []string {
+// missing says what is against a promotion, in words (ROL-4).
+func (f *Fold) missing(law Law) []string {
 	all := []string{}
-	switch {
-	case r.Promotes:
-	case r.Report != "":
-		all = append(all, "a report that says promote: the newest one that compares candidate and baseline does not, or waivers of a quorum")
-	default:
-		all = append(all, "a report in the log that compares candidate and baseline, or waivers of a quorum")
-	}
-	if r.Canary.Cases < r.CasesMin {
-		unknown := ""
-		if r.Canary.Unknown > 0 {
-			unknown = fmt.Sprintf(" and %d that are no evidence of it alone", r.Canary.Unknown)
-		}
-		all = append(all, fmt.Sprintf("a canary that has decided %d cases, of which it has %d%s, or waivers of a quorum", r.CasesMin, r.Canary.Cases, unknown))
-	}
-	if r.Fell != "" {
-		all = append(all, strings.TrimSpace("the gate "+string(r.Fell)+" "+r.FellIn)+", which fell: the coordinator aborts the rollout")
+	_, lacks := f.Promotion(f.current.Name, law)
+	for _, why := range lacks {
+		all = append(all, why.Detail)
 	}
 	return all
 }
 
-// PromotionOf returns what a policy that promotes a rollout names (ROL-4): the newest report, or
-// no report if approvers waived report and canary. If nobody waived what it lacks, there is no
-// promotion. The error, a [*entry.Refusal], says that the rollout is not under way.
-func PromotionOf(v *api.Rollouts, name string) (p *entry.Promotion, lacks []string, err error) {
-	switch now := v.Current; {
-	case now == nil || now.Rollout != name:
-		return nil, nil, notUnderWay(name)
-	case len(now.Missing) == 0:
-		return &entry.Promotion{Rollout: name, Report: now.Report}, nil, nil
-	case len(now.Waivers) == 0:
-		return nil, now.Missing, nil
-	}
-	return &entry.Promotion{Rollout: name}, nil, nil
-}
-
-// One returns the rollout of a name; nil if there was none. size is the size of the log.
-func (f *Fold) One(name string, size uint64) *api.OneRollout {
-	v := f.View(size)
+// One returns the rollout of a name as [Fold.View] does; nil if there was none.
+func (f *Fold) One(name string, size uint64, law Law) *api.OneRollout {
+	v := f.View(size, law)
 	if v.Current != nil && v.Current.Rollout == name {
 		return &api.OneRollout{Size: size, Current: v.Current}
 	}

@@ -10,7 +10,6 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
-	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/ledger/redact"
@@ -75,17 +74,19 @@ func (o *promoteOptions) check() error {
 
 // promoteFull registers the policy in force with the rules of the candidate.
 func (c *commands) promoteFull(ctx context.Context, w *access.Where, id string, o *promoteOptions) error {
-	v, candidate, err := c.view(ctx, w)
+	var promotion *entry.Promotion
+	var terms entry.RolloutTerms
+	err := c.machine().WithFold(ctx, w, func(_ *access.Log, f *access.Fold) error {
+		rollouts := f.State.Rollouts()
+		found, lacks := rollouts.Promotion(id, f.State.Law())
+		if found == nil {
+			return exit.With(exit.Conflict, notPromoted(id, lacks))
+		}
+		promotion, terms = found, rollouts.Current().Terms
+		return nil
+	})
 	if err != nil {
 		return err
-	}
-	promotion, lacks, err := rollout.PromotionOf(&v, id)
-	switch {
-	case err != nil:
-		return exit.With(exit.Conflict, err)
-	case promotion == nil:
-		return exit.With(exit.Conflict, fmt.Errorf("the promotion lacks %s: arl recover --policy CANDIDATE --baseline REPORT --ledger … "+
-			"registers a report, arl rollout promote --waive waives report and canary", strings.Join(lacks, "; and ")))
 	}
 	return c.machine().WithConnection(ctx, &w.Target, func(conn *access.Connection) error {
 		chain, err := conn.Chain(ctx)
@@ -94,7 +95,7 @@ func (c *commands) promoteFull(ctx context.Context, w *access.Where, id string, 
 		}
 		inForce, previous := chain.Policy()
 		next := *inForce
-		next.Recovery, next.Rollout, next.Previous = candidate, promotion, &previous
+		next.Recovery, next.Rollout, next.Previous = terms.Candidate, promotion, &previous
 		signer, err := c.machine().Signer(ctx, conn, o.SignerFlags, node.Authority)
 		if err != nil {
 			return err
@@ -104,9 +105,25 @@ func (c *commands) promoteFull(ctx context.Context, w *access.Where, id string, 
 		if err != nil {
 			return err
 		}
-		if err := c.Confirm(fmt.Sprintf("Make candidate %s the policy in force?", v.Current.CandidateDigest), o.yes); err != nil {
+		if err := c.Confirm(fmt.Sprintf("Make candidate %s the policy in force?", terms.CandidateDigest), o.yes); err != nil {
 			return err
 		}
 		return c.register(ctx, conn, signer, e)
 	})
+}
+
+// notPromoted is the error of a promotion that the ledger does not take, with all that is against
+// it.
+func notPromoted(id string, lacks []*entry.Refusal) error {
+	if len(lacks) == 1 {
+		return lacks[0]
+	}
+	all := make([]string, len(lacks))
+	for i, why := range lacks {
+		all[i] = why.Detail
+		if why.Remedy != "" {
+			all[i] += " (" + why.Remedy + ")"
+		}
+	}
+	return fmt.Errorf("the ledger takes no promotion of %s: %s", id, strings.Join(all, "; "))
 }

@@ -210,15 +210,12 @@ func (c *commands) abort(w *access.Where) *cobra.Command {
 }
 
 // view returns the rollouts of a log, folded on this machine.
-func (c *commands) view(ctx context.Context, w *access.Where) (v api.Rollouts, candidate []byte, err error) {
+func (c *commands) view(ctx context.Context, w *access.Where) (v api.Rollouts, err error) {
 	err = c.machine().WithFold(ctx, w, func(_ *access.Log, f *access.Fold) error {
-		v = f.State.Rollouts().View(f.State.Size())
-		if now := f.State.Rollouts().Current(); now != nil {
-			candidate = now.Terms.Candidate
-		}
+		v = f.State.Rollouts().View(f.State.Size(), f.State.Law())
 		return nil
 	})
-	return v, candidate, err
+	return v, err
 }
 
 func (c *commands) status(w *access.Where) *cobra.Command {
@@ -229,7 +226,7 @@ func (c *commands) status(w *access.Where) *cobra.Command {
 		Example: "  arl rollout status",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, _, err := c.view(cmd.Context(), w)
+			v, err := c.view(cmd.Context(), w)
 			if err != nil {
 				return err
 			}
@@ -287,7 +284,7 @@ func (c *commands) history(w *access.Where) *cobra.Command {
 		Example: "  arl rollout history",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, _, err := c.view(cmd.Context(), w)
+			v, err := c.view(cmd.Context(), w)
 			if err != nil {
 				return err
 			}
