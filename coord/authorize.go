@@ -310,7 +310,9 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	if d.inc.missed = s.missedAnswerOf(d.inc, d.now); f.proposal != 0 { // people have answered
 		d.inc.missed = missedAnswer{}
 	}
-	d.inc.signals = mergeSignals(d.inc.signals, a.signals)
+	signals := slices.Concat(d.inc.signals, a.signals)
+	slices.Sort(signals)
+	d.inc.signals = slices.Compact(signals)
 	d.inc.fencedMS = d.inc.fencedUntil(0, d.now)
 	d.inc.state, d.inc.current, d.inc.hold, d.inc.notFenced, d.inc.proposal = entry.IncidentAuthorized, f, hold{}, "", nil
 	d.inc.charge = s.chargeOf(execsOf(a.plan.Members), d.inc.fencedMS, d.now)
@@ -366,13 +368,6 @@ func reasonOf(old *decisionInForce, seeds map[uint32]uint32, planned *scope.Memb
 		why.signal = old.alreadyUndone[i].why.signal
 	}
 	return why
-}
-
-// mergeSignals joins two ascending lists.
-func mergeSignals(one, two []uint32) []uint32 {
-	all := slices.Concat(one, two)
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // memberOf makes a member of the plan in force.

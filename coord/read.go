@@ -54,6 +54,15 @@ func (s *State) IncidentsOf(p entry.Principal, before uint64, limit int, now int
 	return views
 }
 
+// IncidentOf returns the incident that the signal at an index opened or joined.
+func (s *State) IncidentOf(signal uint64) (id uint64, ok bool) {
+	sig, ok := s.findSignal(signal)
+	if ok {
+		id = s.incidents[sig.incident].opened
+	}
+	return id, ok
+}
+
 // Incident returns the incident with an id.
 func (s *State) Incident(id uint64, now int64) (view api.Incident, ok bool) {
 	_, inc, ok := s.findIncident(id)

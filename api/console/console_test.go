@@ -258,6 +258,30 @@ func TestFollows(t *testing.T) {
 	}
 }
 
+// TestFollowsOldest: a monitor has signaled 101 incidents, more than a page lists, and the page of
+// its oldest signal shows what follows from that signal.
+func TestFollowsOldest(t *testing.T) {
+	l := foldlog.New(t)
+	l.Enrol("m", entry.RoleMonitor)
+	var signals []uint64
+	for n := range 101 {
+		id := "x" + strconv.Itoa(n)
+		l.Put("b", foldlog.Execution(id, entry.EffectNone))
+		signals = append(signals, l.Put("m", &entry.Signal{Subject: entry.NewRef("b", id), Class: "tool", Code: "error", Standing: entry.StandingMonitor,
+			Effects: entry.EffectsUnknown, ReplaySafety: entry.ReplayUnknown, ObservedAt: l.At}))
+	}
+	if got := len(l.State.IncidentsOf("m", 0, 1000, l.At)); got != len(signals) {
+		t.Fatalf("%d incidents of %d signals", got, len(signals))
+	}
+	l.Decide(signals[0], entry.ActContain)
+	_, body := get(t, pages(t, l, ""), "/log/"+decimal(signals[0]))
+	webpage.Check(t, "/log", body)
+	_, table, _ := strings.Cut(body, "What follows from it")
+	if want := `<td><a href="/log/` + decimal(l.State.Size()-1) + `">`; !strings.Contains(table, want) {
+		t.Errorf("no decision follows from the oldest signal: no %s in %s", want, table)
+	}
+}
+
 // TestLimits shows what a plan uses of what is allowed, proposed and in force alike: putting the
 // plan in force counts nothing twice.
 func TestLimits(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"recoveryledger/api/view"
 	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -104,7 +105,7 @@ func (k *Console) entry(q *http.Request) (*page, error) {
 		if now.Head == at.Head {
 			body.Consistency = k.consistent(state, at)
 		}
-		behind = candidates(state, e, now.Now)
+		behind = view.Following(state, e, now.Now)
 	})
 	if body.Follows, body.More, err = k.followers(q.Context(), e, behind); err != nil {
 		return nil, err
