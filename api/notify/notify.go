@@ -43,7 +43,7 @@ type Config struct {
 	// Origin is the name of the ledger. Required.
 	Origin string
 	// Log and Replica are the ledger's. Required by Run.
-	Log     *ledger.Log
+	Log     Log
 	Replica *coordinator.Replica
 	// Evidence is the file of equivocations that the server keeps. Empty: none.
 	Evidence string
@@ -54,6 +54,18 @@ type Config struct {
 	// First is the time before the second attempt at a message. Each further wait is twice as long,
 	// up to Most. 0: 1 s and 5 min.
 	First, Most time.Duration
+}
+
+// Log is what endpoints are told of: a [ledger.Log].
+type Log interface {
+	// Wait returns when the log has size entries, or with the error of ctx.
+	Wait(ctx context.Context, size uint64) error
+	// Find returns the indexes of the entries that a query matches, in order.
+	Find(q ledger.Query) ([]uint64, error)
+	// Entry returns the entry at index.
+	Entry(index uint64) (*entry.Registered, error)
+	// Now returns the ledger's time, in Unix milliseconds.
+	Now() int64
 }
 
 // Notifier tells endpoints of events.
@@ -237,7 +249,7 @@ func (f *follower) pass(ctx context.Context) error {
 
 // entries tells the endpoint of the entries up to the end of the log.
 func (f *follower) entries(ctx context.Context) error {
-	for size := f.cfg.Log.Size(); f.place.Index < size; {
+	for size := f.cfg.Replica.View().Size; f.place.Index < size; {
 		indexes, end, err := f.find(size)
 		if err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"recoveryledger/api/notify"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/rollout"
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 )
 
@@ -304,6 +306,55 @@ func TestADiskThatFailsEndsNoEndpoint(t *testing.T) {
 	must(t, err)
 	if must(t, json.Unmarshal(content, &cursor)); cursor.Index <= last {
 		t.Errorf("the cursor %s has not moved behind incident %d", content, last)
+	}
+}
+
+// unreadable is a log that has an entry which cannot be read for a while.
+type unreadable struct {
+	*ledger.Log
+	at atomic.Uint64 // index of the entry; 0: every entry can be read
+}
+
+// Entry implements [notify.Log].
+func (u *unreadable) Entry(index uint64) (*entry.Registered, error) {
+	if at := u.at.Load(); at != 0 && at == index {
+		return nil, fmt.Errorf("%w: entry %d", ledger.ErrCorrupt, index)
+	}
+	return u.Log.Entry(index)
+}
+
+// TestAnEntryThatCannotBeReadEndsNoEndpoint has the log fail to read the decision of an incident.
+// The endpoint is late, and is told of nothing behind that entry. When the entry can be read again,
+// the endpoint is told of everything once, in the order of the log.
+func TestAnEntryThatCannotBeReadEndsNoEndpoint(t *testing.T) {
+	n, r, said := start(t), receive(t), make(lines, 64)
+	log := &unreadable{Log: n.log}
+	c := n.config(r.endpoint("pager"))
+	c.Log, c.Logger = log, slog.New(slog.NewTextHandler(said, nil))
+	w, stop := n.run(c)
+	one := n.incident("one")
+	r.taken(1)
+	log.at.Store(n.log.Size() + 4) // behind three entries of the execution, and the signal
+	two := n.incident("two")
+	three := n.incident("three")
+	said.await(t, "the log cannot be read for an endpoint")
+	said.await(t, "attempt=4")
+	if late := w.Late()["pager"]; late <= 0 {
+		t.Errorf("late by %v", late)
+	}
+	if seen := r.taken(1); len(seen) != 1 {
+		t.Errorf("told behind the entry: %s", r.told())
+	}
+	log.at.Store(0)
+	r.taken(3)
+	said.await(t, "is in time again")
+	if late := w.Late()["pager"]; late != 0 {
+		t.Errorf("late by %v", late)
+	}
+	stop()
+	want := fmt.Sprintf("incident.escalated incident/%d, incident.escalated incident/%d, incident.escalated incident/%d", one, two, three)
+	if got := r.told(); got != want || len(r.again) != 0 {
+		t.Errorf("told %s, and again %v, want %s", got, r.again, want)
 	}
 }
 
