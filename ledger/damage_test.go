@@ -187,6 +187,32 @@ func TestADamagedDedupKeyIsNamed(t *testing.T) {
 	}
 }
 
+// TestAnEntryThatIsGoneIsMissing removes an entry from the database. Who reads the entry, and who
+// submits it again, is told that it is missing, and not only that the log is damaged.
+func TestAnEntryThatIsGoneIsMissing(t *testing.T) {
+	disk := vfs.NewMem()
+	cfg := config(t, disk)
+	cfg.SnapshotEvery = 100
+	r := start(t, "log", cfg)
+	e := newEntry(t)
+	_, err := r.Submit(t.Context(), e)
+	must(t, err)
+	r.add(300) // a start reads the entries behind the snapshot, and behind the last full tile
+	r.stop()
+	db, err := ledger.OpenDatabase("log", disk)
+	must(t, err)
+	must(t, errors.Join(db.Delete(ledger.EntryKey(0), pebble.Sync), db.Close()))
+	l, err := ledger.Open("log", cfg)
+	must(t, err)
+	defer func() { must(t, l.Close()) }()
+	if _, err := l.Entry(0); !errors.Is(err, ledger.ErrMissing) {
+		t.Errorf("read: %v", err)
+	}
+	if _, err := l.Submit(t.Context(), e); !errors.Is(err, ledger.ErrMissing) {
+		t.Errorf("submitted again: %v", err)
+	}
+}
+
 // TestALogIsReadyOnceItsDedupKeysAreRead submits to a log before it runs.
 func TestALogIsReadyOnceItsDedupKeysAreRead(t *testing.T) {
 	disk := logOf(t, 3)

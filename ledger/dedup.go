@@ -44,7 +44,7 @@ func (l *Log) Has(h *entry.Header) (known bool, err error) {
 func (l *Log) compare(e *entry.Entry, index uint64) (*Registration, error) {
 	record, err := get(l.db, entryKey(index))
 	if errors.Is(err, pebble.ErrNotFound) {
-		err = fmt.Errorf("%w: its dedup key is there", ErrCorrupt)
+		err = fmt.Errorf("%w: its dedup key is there", ErrMissing)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: read entry %d: %w", index, err)

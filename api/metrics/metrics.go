@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -229,6 +230,17 @@ func (m *Metrics) Refused(problem, field string) {
 
 // Violated counts a violation of an invariant.
 func (m *Metrics) Violated(i Invariant) { m.counter("arl_invariant_violations_total", string(i)).Inc() }
+
+// Damaged counts the error of a reader that the log's database cannot answer: a missing entry is
+// lost, and other damage is a corrupt read. It counts no other error.
+func (m *Metrics) Damaged(err error) {
+	switch {
+	case errors.Is(err, ledger.ErrMissing):
+		m.Violated(Lost)
+	case errors.Is(err, ledger.ErrCorrupt):
+		m.Violated(CorruptRead)
+	}
+}
 
 // Gone counts a client that went away before its answer was whole.
 func (m *Metrics) Gone() { m.counter("arl_clients_gone_total").Inc() }

@@ -49,6 +49,9 @@ type Config struct {
 	Evidence string
 	// Logger takes failures of endpoints. Nil: silence.
 	Logger *slog.Logger
+	// Failed is told of each error with which the log could not be read. Endpoints call it at the
+	// same time. Nil: nobody is told.
+	Failed func(err error)
 	// Closed says that the log could not be opened: only [Notifier.Forked] is called.
 	Closed bool
 	// First is the time before the second attempt at a message. Each further wait is twice as long,
@@ -93,6 +96,9 @@ func New(c *Config, size uint64) (*Notifier, error) {
 	n := &Notifier{cfg: *c}
 	if n.cfg.Logger == nil {
 		n.cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if n.cfg.Failed == nil {
+		n.cfg.Failed = func(error) {}
 	}
 	if n.cfg.First == 0 {
 		n.cfg.First, n.cfg.Most = time.Second, 5*time.Minute
@@ -243,6 +249,9 @@ func (f *follower) pass(ctx context.Context) error {
 	err := f.entries(ctx)
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if err != nil {
+		f.cfg.Failed(err)
 	}
 	return errors.Join(err, f.files(ctx))
 }

@@ -2,6 +2,7 @@ package notify_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -331,6 +332,13 @@ func TestAnEntryThatCannotBeReadEndsNoEndpoint(t *testing.T) {
 	log := &unreadable{Log: n.log}
 	c := n.config(r.endpoint("pager"))
 	c.Log, c.Logger = log, slog.New(slog.NewTextHandler(said, nil))
+	var failures atomic.Int64
+	c.Failed = func(err error) {
+		if !errors.Is(err, ledger.ErrCorrupt) {
+			t.Errorf("failed with %v", err)
+		}
+		failures.Add(1)
+	}
 	w, stop := n.run(c)
 	one := n.incident("one")
 	r.taken(1)
@@ -341,6 +349,9 @@ func TestAnEntryThatCannotBeReadEndsNoEndpoint(t *testing.T) {
 	said.await(t, "attempt=4")
 	if late := w.Late()["pager"]; late <= 0 {
 		t.Errorf("late by %v", late)
+	}
+	if failures.Load() < 4 {
+		t.Errorf("told of %d failures in four attempts", failures.Load())
 	}
 	if seen := r.taken(1); len(seen) != 1 {
 		t.Errorf("told behind the entry: %s", r.told())

@@ -13,7 +13,6 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"recoveryledger/api"
-	"recoveryledger/api/metrics"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/agreement"
 	"recoveryledger/ledger/entry"
@@ -79,12 +78,7 @@ func (s *Server) occurred(c echo.Context, f *failure) {
 	}
 	name := cmp.Or(string(f.Name()), strconv.Itoa(f.Status))
 	s.metrics.Refused(name, f.Field)
-	switch {
-	case errors.Is(f.cause, ledger.ErrMissing):
-		s.metrics.Violated(metrics.Lost)
-	case errors.Is(f.cause, ledger.ErrCorrupt):
-		s.metrics.Violated(metrics.CorruptRead)
-	}
+	s.metrics.Damaged(f.cause)
 	level := slog.LevelInfo
 	switch {
 	case f.Status == http.StatusInternalServerError:

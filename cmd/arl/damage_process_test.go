@@ -89,26 +89,33 @@ func (m *machine) counts(line string) {
 // shows reports whether a line is in the metrics.
 func (m *machine) shows(line string) bool {
 	m.t.Helper()
+	return strings.Contains(m.metrics(), "\n"+line+"\n")
+}
+
+// metrics returns the metrics; empty: nobody answers.
+func (m *machine) metrics() string {
+	m.t.Helper()
 	client := &http.Client{Timeout: 10 * time.Second} // nobody answers at the socket of an ended service
 	response, err := client.Get(m.url + "/metrics")
 	if err != nil {
-		return false // between a halt and the last word nobody listens
+		return "" // between a halt and the last word nobody listens
 	}
 	metrics, err := io.ReadAll(response.Body)
 	m.must(errors.Join(err, response.Body.Close()))
-	return strings.Contains(string(metrics), "\n"+line+"\n")
+	return string(metrics)
 }
 
 // TestADamagedEntryIsCounted flips a bit in an entry that a starting ledger does not read: the
 // ledger starts, answers the reader of the entry with an error, and counts what it read. The same
-// for an entry that is not in the database any more, once the bit is right again.
+// for an entry that is not in the database any more, once the bit is right again. An endpoint of
+// --notify that was not told of the entry yet reads it, too: that is counted, though nobody asks.
 func TestADamagedEntryIsCounted(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.start()
 	m.enrol()
 	m.bulk(3000) // a starting ledger reads the first entries, and those behind its snapshot
-	status, body, err := m.post(m.execution())
+	status, body, err := m.post(m.task(m.operator(), "middle"))
 	m.must(err)
 	var middle verify.Receipt
 	if status != http.StatusCreated || json.Unmarshal(body, &middle) != nil {
@@ -129,6 +136,30 @@ func TestADamagedEntryIsCounted(t *testing.T) {
 	m.must(damage.Flip(m.data, bits))
 	m.must(damage.Lose(m.data, e.Sig))
 	m.unreadable(middle.Index, "lost")
+	m.untold("lost")
+}
+
+// untold starts the ledger with an endpoint that was told of nothing yet, and wants the violation
+// of the invariant counted.
+func (m *machine) untold(invariant string) {
+	m.t.Helper()
+	file := filepath.Join(m.t.TempDir(), "notify.yaml")
+	m.must(os.WriteFile(file, []byte("endpoints:\n  - {name: pager, exec: [\"true\"]}\n"), 0o600))
+	m.must(os.MkdirAll(filepath.Join(m.data, "notify"), 0o700))
+	m.must(os.WriteFile(filepath.Join(m.data, "notify", "pager.json"), []byte(`{"index":0,"files":{}}`), 0o600))
+	m.args = append(m.args, "--notify", file)
+	m.start()
+	defer m.stop()
+	counter := `arl_invariant_violations_total{invariant="` + invariant + `"} `
+	for deadline := time.Now().Add(time.Minute); ; {
+		text := m.metrics()
+		if strings.Contains(text, counter) && !strings.Contains(text, counter+"0\n") {
+			return
+		}
+		if time.Now().After(deadline) {
+			m.t.Fatalf("no %s is counted\n%s", invariant, m.stderr.String())
+		}
+	}
 }
 
 // unreadable starts the ledger, reads an entry that it cannot answer, and wants the violation of

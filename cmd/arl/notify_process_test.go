@@ -122,20 +122,23 @@ func TestChaosNotifications(t *testing.T) {
 	t.Logf("%d messages came twice", sink.again)
 }
 
+// task returns a new task that waits for an operator, as a signed entry of the operator.
+func (m *machine) task(operator *keys.Signer, name string) []byte {
+	m.t.Helper()
+	retries, lease := int64(1), int64(60_000)
+	return m.seal(operator, &entry.Task{Header: m.header("operator", "w"), Task: entry.NewRef("operator", name), Op: "create",
+		From: entry.TaskCreated, To: entry.TaskCreated, Reason: "new", MaxRetries: &retries, LeaseMS: &lease})
+}
+
 // tasks makes tasks that wait for an operator, in batches.
 func (m *machine) tasks(total int) {
 	m.t.Helper()
-	found, err := filepath.Glob(filepath.Join(m.home, "keys", "*", "operator.key"))
-	m.must(err)
-	operator, err := keys.Load(found[0], nil)
-	m.must(err)
-	retries, lease := int64(1), int64(60_000)
+	operator := m.operator()
 	const batch = 500
 	for from := 0; from < total; from += batch {
 		var lines bytes.Buffer
 		for i := from; i < min(from+batch, total); i++ {
-			lines.Write(m.seal(operator, &entry.Task{Header: m.header("operator", "w"), Task: entry.NewRef("operator", fmt.Sprint("t", i)), Op: "create",
-				From: entry.TaskCreated, To: entry.TaskCreated, Reason: "new", MaxRetries: &retries, LeaseMS: &lease}))
+			lines.Write(m.task(operator, fmt.Sprint("t", i)))
 			lines.WriteByte('\n')
 		}
 		response, err := http.Post(m.url+"/v1/entries", "application/x-ndjson", &lines)

@@ -138,10 +138,8 @@ func (m *machine) stop() {
 // enrol makes the agent that submits.
 func (m *machine) enrol() {
 	m.t.Helper()
-	found, err := filepath.Glob(filepath.Join(m.home, "keys", "*", "operator.key"))
-	m.must(err)
-	operator, err := keys.Load(found[0], nil)
-	m.must(err)
+	operator := m.operator()
+	var err error
 	m.agent, err = keys.Generate(filepath.Join(m.home, "agent.key"), keys.Ed25519, nil)
 	m.must(err)
 	envelope := m.seal(operator, &entry.Agent{Header: m.header("operator", ""), Principal: processAgent, Op: entry.Enrol, Key: m.agent.Public(),
@@ -149,6 +147,16 @@ func (m *machine) enrol() {
 	if status, body, err := m.post(envelope); err != nil || status != http.StatusCreated {
 		m.t.Fatalf("enrol: %d %s %v", status, body, err)
 	}
+}
+
+// operator returns the key of the operator, which the first start made.
+func (m *machine) operator() *keys.Signer {
+	m.t.Helper()
+	found, err := filepath.Glob(filepath.Join(m.home, "keys", "*", "operator.key"))
+	m.must(err)
+	operator, err := keys.Load(found[0], nil)
+	m.must(err)
+	return operator
 }
 
 func (m *machine) header(issuer entry.Principal, wid entry.WorkflowID) entry.Header {

@@ -124,7 +124,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	counts := metrics.New()
 	o.cell.Agreed, o.cell.Version = counts.Agreed, version
 	cutoff := node.NewCutoff(e.listener)
-	e.listener, e.alive.Diverged = cutoff, func(err error) { o.cell.Abandon(); cutoff.Diverge(ctx, counts, e.tls, err) }
+	e.listener, e.alive.Halt = cutoff, func(err error) { o.cell.Abandon(); cutoff.Halt(ctx, counts, e.tls, err) }
 	defer func() { err = errors.Join(err, o.cell.Close()) }()
 	if err := o.cell.Begin(ctx, o.data, logger); err != nil {
 		return errors.Join(err, e.listener.Close())
@@ -134,7 +134,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		AcceptAnchor: o.acceptAnchor, AcceptClock: o.acceptClock,
 		Reserve: o.reserveBytes(), Logger: logger, Observe: counts.Commit, Machine: a.trust(),
 		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt)),
-		Fatal: e.alive.Fatal, Progress: e.alive.Progress, URIs: o.keys, KeyUsed: counts.KeyUsed, Cluster: o.cell.Hook(),
+		Fatal: e.alive.Fatal, Failed: o.lastWord.Damaged(counts, cutoff, e.tls), Progress: e.alive.Progress, URIs: o.keys, KeyUsed: counts.KeyUsed, Cluster: o.cell.Hook(),
 	})
 	if err == nil && !o.cell.On() {
 		if err = n.ContinuesKnown(); err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"github.com/cockroachdb/pebble/v2"
+
+	"recoveryledger/ledger/dedup"
 )
 
 // Flip changes a bit of these bytes, which one table of the database below data must hold. A second
@@ -44,6 +46,15 @@ func Lose(data string, signature []byte) error {
 		err = db.Delete(key, pebble.Sync)
 	}
 	return errors.Join(err, db.Close())
+}
+
+// Forget removes every key by which the database below data recognizes a duplicate.
+func Forget(data string) error {
+	db, err := pebble.Open(filepath.Join(data, "db"), &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quiet{}})
+	if err != nil {
+		return err
+	}
+	return errors.Join(db.DeleteRange([]byte{dedup.KeyPrefix}, []byte{dedup.KeyPrefix + 1}, pebble.Sync), db.Close())
 }
 
 // keyOf returns the first key whose value has these bytes.

@@ -2,12 +2,15 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"recoveryledger/api/certificate"
 	"recoveryledger/api/metrics"
+	"recoveryledger/ledger/agreement"
 )
 
 // Cutoff is a listener whose connections can be closed all at once, when no request more may be
@@ -103,12 +106,30 @@ func (c *cutoffConn) Close() error {
 	return c.Conn.Close()
 }
 
-// Diverge shows the last metrics of a node that diverged, at the address at which clients reached
-// it, like [LastWord]. No request of theirs is answered any more. t is nil for plain HTTP.
-func (c *Cutoff) Diverge(ctx context.Context, m *metrics.Metrics, t *certificate.Files, err error) {
+// gatherMost is how long a ledger that ends at once waits for its last metrics.
+const gatherMost = 5 * time.Second
+
+// Halt counts the invariant that err breaks, and shows the last metrics at the address at which
+// clients reached the ledger, like [LastWord]. No request of theirs is answered any more. t is nil
+// for plain HTTP.
+//
+// Whoever calls Halt may hold a lock of the storage engine for ever, and some metrics read the log.
+// So metrics that do not come in time are given up, and the ledger ends without a last word.
+func (c *Cutoff) Halt(ctx context.Context, m *metrics.Metrics, t *certificate.Files, err error) {
 	c.Cut()
-	m.Violated(metrics.Diverged)
-	var last LastWord
-	last.Take(m, c, t)
-	_ = last.Say(ctx, err) // its error is err
+	if errors.Is(err, agreement.ErrDiverged) {
+		m.Violated(metrics.Diverged)
+	} else {
+		m.Damaged(err)
+	}
+	last, taken := new(LastWord), make(chan struct{})
+	go func() {
+		defer close(taken)
+		last.Take(m, c, t)
+	}()
+	select {
+	case <-taken:
+		_ = last.Say(ctx, err) // its error is err
+	case <-time.After(gatherMost):
+	}
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -10,6 +11,7 @@ import (
 
 	"recoveryledger/api/certificate"
 	"recoveryledger/api/metrics"
+	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 )
 
@@ -20,6 +22,9 @@ const lastWordMost = 2 * time.Minute
 // LastWord shows the last metrics of a ledger that halted, so that the counter of the invariant
 // that it broke is read once. Everything else is refused. The zero LastWord says nothing.
 type LastWord struct {
+	// mu is held by whoever ends the ledger: a witness, and readers of the log, may do so at one
+	// time.
+	mu   sync.Mutex
 	last http.Handler
 	at   net.Listener       // that the ledger had; it is closed
 	tls  *certificate.Files // nil: plain HTTP
@@ -35,13 +40,27 @@ func (w *LastWord) Take(m *metrics.Metrics, at net.Listener, t *certificate.File
 // Halting returns what ends a ledger that meets a tree head that is none of its log: it counts the
 // fork, and takes the last metrics before fail ends the server, whose listener is at.
 func (w *LastWord) Halting(m *metrics.Metrics, at net.Listener, t *certificate.Files, fail func(error)) func(error) {
-	var mu sync.Mutex // a witness and the readers may find it at one time
 	return func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		m.Violated(metrics.Forked)
 		w.Take(m, at, t)
 		fail(err)
+	}
+}
+
+// Damaged returns what is told of an error with which a ledger ends in order, before its server,
+// whose listener is at, and its log are closed. It counts damage of the log, and takes the last
+// metrics.
+func (w *LastWord) Damaged(m *metrics.Metrics, at net.Listener, t *certificate.Files) func(error) {
+	return func(err error) {
+		if !errors.Is(err, ledger.ErrCorrupt) {
+			return
+		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		m.Damaged(err)
+		w.Take(m, at, t)
 	}
 }
 

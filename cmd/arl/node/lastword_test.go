@@ -6,12 +6,16 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"recoveryledger/api/metrics"
+	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
+	"recoveryledger/ledger"
+	"recoveryledger/testdata/damage"
 )
 
 // read reads the metrics of a handler, as a Prometheus does.
@@ -34,6 +38,44 @@ func read(t *testing.T, url string) string {
 			t.Fatal(err)
 		}
 		return answer.Status + "\n" + string(body)
+	}
+}
+
+// TestDamageEndsTheLedgerInOrder runs a ledger whose dedup keys are gone, which is found behind the
+// opening. The ledger ends in order, and the counter is shown once, behind its end.
+func TestDamageEndsTheLedgerInOrder(t *testing.T) {
+	s := newScene(t)
+	if _, err := s.run(); err != nil {
+		t.Fatal(err)
+	}
+	if err := damage.Forget(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	var last node.LastWord
+	m, listener := metrics.New(), bound(t)
+	o := s.options()
+	o.Decides, o.Serves, o.Failed = true, true, last.Damaged(m, listener, nil)
+	n, err := node.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Show(m, "v0", "r0")
+	m.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	_, ended := n.Run(t.Context(), true, func(ctx context.Context) error {
+		<-ctx.Done()
+		return listener.Close()
+	})
+	if exit.Code(ended) != exit.Inconsistent || !errors.Is(ended, ledger.ErrCorrupt) {
+		t.Errorf("the ledger ended with %v", ended)
+	}
+	said := make(chan error, 1)
+	go func() { said <- last.Say(context.WithoutCancel(t.Context()), ended) }()
+	if final := read(t, "http://"+listener.Addr().String()+"/metrics"); !strings.Contains(final, violations(metrics.CorruptRead, 1)) ||
+		!strings.Contains(final, "\narl_log_size 3\n") {
+		t.Errorf("the last metrics: %s", final)
+	}
+	if err := <-said; !errors.Is(err, ended) {
+		t.Errorf("error %v, want the damage", err)
 	}
 }
 

@@ -32,9 +32,10 @@ type Life struct {
 	Data, Anchor      string // as in Options
 	Address           string // address of the listener
 	Began             time.Time
-	// Diverged is called before the process ends, because its node of a cluster is not like the
-	// others. Nil: nothing is called.
-	Diverged func(err error)
+	// Halt is called before the process ends, because its node of a cluster is not like the others
+	// ([agreement.ErrDiverged]), or its log is damaged ([ledger.ErrCorrupt]). It may take minutes.
+	// Nil: nothing is called.
+	Halt func(err error)
 	// Bar shows the progress of the opening to a person at a terminal. Nil: nobody sits there, and
 	// the process log has a line every 10 seconds.
 	Bar func(name string) (tell func(done, total uint64), end func())
@@ -148,8 +149,10 @@ func (l *Life) Fatal(err error) {
 		attrs = append(attrs, "remedy", damageRemedy(l.Data, cmp.Or(l.Anchor, l.Data+".anchor")))
 	}
 	l.Logger.Error("fatal: the ledger stops and answers no more requests", attrs...)
-	if l.Diverged != nil && errors.Is(err, agreement.ErrDiverged) {
-		l.Diverged(err)
+	if l.Halt != nil && (errors.Is(err, agreement.ErrDiverged) || errors.Is(err, ledger.ErrCorrupt)) {
+		// The watchdog asks the goroutine that orders entries, which may be the one that is here.
+		_ = service.Stopping() // the process ends in any case
+		l.Halt(err)
 	}
 	os.Exit(exit.Code(Broken(err)))
 }

@@ -51,7 +51,7 @@ func (y *Notifying) Begin(n *Node, m *metrics.Metrics) (err error) {
 		return nil
 	}
 	c := y.config(n)
-	c.Log, c.Replica, c.Logger = n.Log, n.Replica, n.Logger
+	c.Log, c.Replica, c.Logger, c.Failed = n.Log, n.Replica, n.Logger, m.Damaged
 	if y.notifier, err = notify.New(c, n.Log.Size()); err == nil {
 		m.Notifications(y.notifier.Late)
 	}

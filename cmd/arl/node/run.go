@@ -29,6 +29,7 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 		err := n.Log.Run(running)
 		if err != nil {
 			n.Logger.Error("the ledger stopped ordering entries, and registers nothing more", "error", err.Error())
+			n.failed(err)
 		}
 		end(cmp.Or(err, errEnded))
 		return n.damaged(Broken(err))
@@ -36,6 +37,9 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 	if decides || n.Term != nil {
 		order.Go(func() error {
 			err := n.terms(using, decides)
+			if err != nil {
+				n.failed(err)
+			}
 			end(cmp.Or(err, errEnded))
 			if errors.Is(err, ledger.ErrStopped) {
 				return nil // Log.Run reports the reason

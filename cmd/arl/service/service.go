@@ -66,7 +66,7 @@ func (g *Given) Again() (net.Listener, error) { return net.FileListener(g.socket
 // tells before that the process stops. A check that does not return is the case that the watchdog
 // is for: nothing is told then, except the stop.
 func Ready(ctx context.Context, status string, check func(context.Context) error) error {
-	stops := sync.OnceFunc(func() { _ = tell(daemon.SdNotifyStopping) }) // the process ends anyway
+	stops := sync.OnceFunc(func() { _ = Stopping() }) // the process ends anyway
 	forget := context.AfterFunc(ctx, stops)
 	defer func() {
 		if forget(); ctx.Err() != nil {
@@ -101,6 +101,10 @@ func Ready(ctx context.Context, status string, check func(context.Context) error
 
 // Status sets the status line of the service, for what happens before it is ready.
 func Status(text string) error { return tell("STATUS=" + text) }
+
+// Stopping tells that the process ends. The service manager watches it no longer, and waits for its
+// end.
+func Stopping() error { return tell(daemon.SdNotifyStopping) }
 
 // Managed reports whether a service manager is told anything.
 func Managed() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
