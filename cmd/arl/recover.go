@@ -194,16 +194,14 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 			}
 		}
 		r.Recorder = recorder
-		if o.live != "" {
-			resumed := ""
-			if o.resume {
-				resumed = o.out
-			}
-			if err := rollouts.Obey(ctx, reg, r, resumed, func(err error) { fmt.Fprintf(a.Err, "arl: no arm decides: %v\n", err) }); err != nil {
-				return err
-			}
+		resumed := ""
+		if o.resume {
+			resumed = o.out
 		}
-		recorder.Ask = o.ask && o.simulate == "" && (o.live != "" || o.baseline == "")
+		if err := rollouts.Obey(ctx, reg, r, resumed, func(err error) { fmt.Fprintf(a.Err, "arl: no arm decides: %v\n", err) }); err != nil {
+			return err
+		}
+		recorder.Ask = o.ask && r.Asks()
 		recorder.Rules, recorder.Roles = []*recovery.Policy{r.Policy, r.Candidate}, signer.Roles
 		err = a.execute(ctx, r, o, reg.Root.Origin)
 		for _, line := range runs.Asked(recorder.Enacted, recorder.Asked, recorder.Unsaid, recorder.Unasked) {

@@ -38,8 +38,12 @@ type obedience struct {
 // Obey has a live run obey the rollout that is under way in the ledger that the run is recorded in,
 // if the rules of the run are the baseline. The run obeys no rollout that begins later. When the
 // rollout ends, or the ledger does not answer, the rules of the run decide, for no arm. A run that
-// is resumed obeys the rollout that it began with. say gets the errors of the ledger.
+// is resumed obeys the rollout that it began with. say gets the errors of the ledger. A run that is
+// not live obeys no rollout: what it decides has no effect.
 func Obey(ctx context.Context, reg receipts, run *engine.Run, resumed string, say func(error)) error {
+	if run.Mode != engine.ModeLive {
+		return nil
+	}
 	o := &obedience{reg: reg, run: run, say: say}
 	if err := o.look(ctx); err != nil {
 		return err

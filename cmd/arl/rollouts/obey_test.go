@@ -77,6 +77,10 @@ func TestObey(t *testing.T) {
 		l.rollout("r1", entry.RolloutStart)
 		var said []error
 		run := engine.NewSetup(recovery.Default(), 0).NewRun(1)
+		if err := Obey(t.Context(), l, run, "", func(err error) { t.Error(err) }); err != nil || run.Arms != nil || run.Candidate != nil {
+			t.Fatal("a run that is not live obeys", run.Candidate, err)
+		}
+		run.Mode = engine.ModeLive
 		if err := Obey(t.Context(), l, run, "", func(err error) { said = append(said, err) }); err != nil {
 			t.Fatal(err)
 		}
@@ -131,6 +135,7 @@ func TestObeyNothing(t *testing.T) {
 	l := newLedger(t)
 	for _, rules := range []*recovery.Policy{recovery.Default(), other} {
 		run := engine.NewSetup(rules, 0).NewRun(1)
+		run.Mode = engine.ModeLive
 		if err := Obey(t.Context(), l, run, "", func(err error) { t.Error(err) }); err != nil || run.Arms != nil || run.Candidate != nil {
 			t.Errorf("obeys %v, %v", run.Candidate, err)
 		}

@@ -50,6 +50,12 @@ type Run struct {
 	Progress func(done, total int64)
 }
 
+// Asks reports whether people are asked about what the run leaves to them. A comparison asks nobody:
+// a simulated run, or a recorded one with a baseline.
+func (r *Run) Asks() bool {
+	return r.Mode == ModeLive || r.Mode == ModeRecorded && r.Baseline == nil
+}
+
 // Recorder writes a run into a ledger. The bodies have no header yet.
 type Recorder interface {
 	// Begin makes sure that the run is open.

@@ -157,3 +157,22 @@ func TestAttemptFitsAnEntry(t *testing.T) {
 		t.Errorf("envelope of %d bytes", size)
 	}
 }
+
+// TestAsks wants people to be asked by every run that is no comparison.
+func TestAsks(t *testing.T) {
+	baseline := new(Baseline)
+	for _, test := range []struct {
+		mode     string
+		baseline *Baseline
+		asks     bool
+	}{
+		{ModeRecorded, nil, true}, {ModeRecorded, baseline, false},
+		{ModeLive, nil, true}, {ModeLive, baseline, true},
+		{ModeSimulated, nil, false}, {ModeSimulated, baseline, false},
+	} {
+		run := Run{Mode: test.mode, Baseline: test.baseline}
+		if asks := run.Asks(); asks != test.asks {
+			t.Errorf("%s, baseline %t: asks %t", test.mode, test.baseline != nil, asks)
+		}
+	}
+}
