@@ -53,3 +53,32 @@ func (t *TileNodes) Bytes(width int) []byte {
 	}
 	return out
 }
+
+// TileReader returns the nodes of the tree of size leaves from its hash tiles, which it reads through
+// read and trusts: only a known root shows that they are right. A tile of another width than asked
+// for is [ErrMalformed].
+func TileReader(size uint64, read func(Tile) ([]byte, error)) NodeReader {
+	return func(level uint, index uint64) (Hash, error) {
+		height := level % TileHeight
+		t := Tile{Level: level / TileHeight, Index: index << height / TileWidth}
+		t.Width = int(min(TileSpan(t.Level, size)-t.Index*TileWidth, TileWidth))
+		data, err := read(t)
+		if err == nil && len(data) != t.Width*HashSize {
+			err = fmt.Errorf("%w: %s has %d bytes, want %d hashes", ErrMalformed, t.Path(), len(data), t.Width)
+		}
+		if err != nil {
+			return Hash{}, err
+		}
+		first := index << height % TileWidth
+		hashes := make([]Hash, 1<<height)
+		for i := range hashes {
+			copy(hashes[i][:], data[(first+uint64(i))*HashSize:])
+		}
+		for ; len(hashes) > 1; hashes = hashes[:len(hashes)/2] {
+			for i := range len(hashes) / 2 {
+				hashes[i] = HashChildren(hashes[2*i], hashes[2*i+1])
+			}
+		}
+		return hashes[0], nil
+	}
+}

@@ -28,6 +28,30 @@ func (h SignedHead) CheckFork(other SignedHead) error {
 	return &ForkError{First: h.Note, Second: other.Note, Detail: fmt.Sprintf("two signed roots of size %d: %s and %s", h.Size, h.Root, other.Root)}
 }
 
+// BeganOtherwise returns the fork if the tree of newer, by its signed root, has another root at the
+// size of older than older has. It returns nil if the nodes, which nobody signs, do not show that.
+func BeganOtherwise(older, newer SignedHead, nodes merkle.NodeReader) *ForkError {
+	if older.Size >= newer.Size {
+		fork, _ := errors.AsType[*ForkError](older.CheckFork(newer))
+		return fork
+	}
+	frontier, err := merkle.NewFrontier(older.Size, nodes)
+	if err != nil {
+		return nil
+	}
+	began, err := frontier.Head()
+	if err != nil || began == older.Head {
+		return nil
+	}
+	path, err := merkle.ProveConsistency(older.Size, newer.Size, nodes)
+	if err != nil || merkle.CheckConsistency(began, newer.Head, path) != nil {
+		return nil
+	}
+	return &ForkError{First: older.Note, Second: newer.Note, Root: &began.Root, Path: path, Detail: fmt.Sprintf(
+		"the signed log of size %d, root %s, began with root %s at size %d, and signed there is root %s",
+		newer.Size, newer.Root, began.Root, older.Size, older.Root)}
+}
+
 // Head opens a signed tree head by the root: see [Opener.Open]. The error is a
 // [*StepError] of [StepHead], or a [*FormatError] if the root is malformed.
 func (r Root) Head(signed []byte) (merkle.Head, error) {

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"fmt"
 
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
@@ -55,20 +54,8 @@ func (c *Client) newestContradicts(ctx context.Context) error {
 // beganOtherwise returns a [*verify.ForkError] if the tiles show, by the signed root of newer, that
 // its tree has another root at the size of older. It returns nil if they do not show that.
 func (c *Client) beganOtherwise(ctx context.Context, older, newer verify.SignedHead) error {
-	nodes := c.nodes(ctx, newer.Size)
-	frontier, err := merkle.NewFrontier(older.Size, nodes)
-	if err != nil {
-		return nil //nolint:nilerr // nothing was shown
+	if fork := verify.BeganOtherwise(older, newer, c.nodes(ctx, newer.Size)); fork != nil {
+		return fork
 	}
-	began, err := frontier.Head()
-	if err != nil || began == older.Head {
-		return nil //nolint:nilerr // nothing was shown
-	}
-	path, err := merkle.ProveConsistency(older.Size, newer.Size, nodes)
-	if err != nil || merkle.CheckConsistency(began, newer.Head, path) != nil {
-		return nil //nolint:nilerr // nothing was shown
-	}
-	return &verify.ForkError{First: older.Note, Second: newer.Note, Root: &began.Root, Path: path, Detail: fmt.Sprintf(
-		"the signed log of size %d, root %s, began with root %s at size %d, and signed there is root %s",
-		newer.Size, newer.Root, began.Root, older.Size, older.Root)}
+	return nil
 }

@@ -115,29 +115,13 @@ func (c *Client) consistency(ctx context.Context, older, newer uint64) ([]merkle
 // nodes returns a reader of the nodes of the tree of a size, from tiles. The nodes are not
 // checked: a proof made from them must be.
 func (c *Client) nodes(ctx context.Context, size uint64) merkle.NodeReader {
-	return func(level uint, index uint64) (merkle.Hash, error) {
-		height := level % merkle.TileHeight
-		tile := merkle.Tile{Level: level / merkle.TileHeight, Index: index << height / merkle.TileWidth}
-		first := index << height % merkle.TileWidth
-		tile.Width = int(min(merkle.TileSpan(tile.Level, size)-tile.Index*merkle.TileWidth, merkle.TileWidth))
+	return merkle.TileReader(size, func(tile merkle.Tile) ([]byte, error) {
 		data, err := c.Tile(ctx, tile)
 		if err == nil && len(data) != tile.Width*merkle.HashSize {
 			err = malformed("%s has %d bytes, want %d hashes", tile.Path(), len(data), tile.Width)
 		}
-		if err != nil {
-			return merkle.Hash{}, err
-		}
-		hashes := make([]merkle.Hash, 1<<height)
-		for i := range hashes {
-			copy(hashes[i][:], data[(first+uint64(i))*merkle.HashSize:])
-		}
-		for ; len(hashes) > 1; hashes = hashes[:len(hashes)/2] {
-			for i := range len(hashes) / 2 {
-				hashes[i] = merkle.HashChildren(hashes[2*i], hashes[2*i+1])
-			}
-		}
-		return hashes[0], nil
-	}
+		return data, err
+	})
 }
 
 // Consistency returns the proof that the log of an older signed head is a prefix of the log of a

@@ -274,9 +274,13 @@ func (w *foldWriter) Write(b []byte) (int, error) {
 func (k *Kept) PrecededBy(head verify.SignedHead) error {
 	was, err := HeadAt(k.Follower.State(), head.Size)
 	if err == nil && was != head.Head {
-		err = &verify.ForkError{First: k.Head.Note, Second: head.Note,
-			Detail: fmt.Sprintf("the log of size %d, root %s, was folded before; that of size %d, root %s, is no part of it: its root was %s",
-				k.Head.Size, k.Head.Root, head.Size, head.Root, was.Root)}
+		fork := verify.BeganOtherwise(head, k.Head, k.Follower.State().Node)
+		if fork == nil {
+			fork = &verify.ForkError{First: head.Note, Second: k.Head.Note}
+		}
+		fork.Detail = fmt.Sprintf("the log of size %d, root %s, was folded before; that of size %d, root %s, is no part of it: its root was %s",
+			k.Head.Size, k.Head.Root, head.Size, head.Root, was.Root)
+		err = fork
 	}
 	return err
 }

@@ -110,14 +110,13 @@ func (n *Node) Continues(older, newer verify.SignedHead) error {
 		err = merkle.CheckConsistency(older.Head, newer.Head, path)
 	}
 	if errors.Is(err, merkle.ErrProof) || errors.Is(err, ledger.ErrNotFound) {
-		return discontinued(older, newer, err)
+		fork := verify.BeganOtherwise(older, newer, merkle.TileReader(newer.Size, n.Log.Tile))
+		if fork == nil {
+			fork = &verify.ForkError{First: older.Note, Second: newer.Note}
+		}
+		fork.Detail = fmt.Sprintf("the log of size %d here, root %s, does not continue that of size %d, root %s, accepted before: %v",
+			newer.Size, newer.Root, older.Size, older.Root, err)
+		return fork
 	}
 	return err
-}
-
-// discontinued returns the error of a log that does not continue a log that was seen before.
-func discontinued(older, newer verify.SignedHead, cause error) error {
-	return &verify.ForkError{First: older.Note, Second: newer.Note,
-		Detail: fmt.Sprintf("the log of size %d here, root %s, does not continue that of size %d, root %s, accepted before: %v",
-			newer.Size, newer.Root, older.Size, older.Root, cause)}
 }
