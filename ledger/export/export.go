@@ -11,7 +11,13 @@
 // Source: c2sp.org/tlog-tiles.
 package export
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"recoveryledger/merkle"
+	"recoveryledger/verify"
+)
 
 var (
 	// ErrInconsistent reports an export that is not of the log's past: of another
@@ -26,3 +32,16 @@ var (
 
 // Checkpoint is the name of the file of the signed tree head.
 const Checkpoint = "checkpoint"
+
+// Contradicted returns an [ErrInconsistent] about an exported tree head with another root than the
+// log, whose head of that size is began. If the log's tree of newer shows, by the signed root of
+// newer, that it began so, the ledger has signed two histories, and the error is a
+// [verify.ForkError], with both signed heads. Else whoever serves the log may have changed it.
+func Contradicted(exported, newer verify.SignedHead, began merkle.Head, read func(merkle.Tile) ([]byte, error)) error {
+	detail := fmt.Sprintf("size %d has root %s in the log, and %s in the tree head that was exported before", exported.Size, began.Root, exported.Root)
+	if fork := verify.BeganOtherwise(exported, newer, merkle.TileReader(newer.Size, read)); fork != nil {
+		fork.Detail = detail
+		return fmt.Errorf("%w: %w", ErrInconsistent, fork)
+	}
+	return fmt.Errorf("%w: %s", ErrInconsistent, detail)
+}

@@ -77,7 +77,8 @@ const (
 // to; the next export takes away those that were half written, and does not write again
 // the full tiles that are whole and right. A partial tile is removed when there is a
 // published head with the full one.
-// The error is [ErrInconsistent] if dir holds something else under a tree head,
+// The error is [ErrInconsistent] if dir holds something else under a tree head, with a
+// [verify.ForkError] if the ledger's key has signed two histories,
 // [ErrDamaged] if what the source serves is not what was signed, [os.ErrExist] if dir
 // holds other files, [ErrInUse] while another export runs.
 func Write(ctx context.Context, dir string, c *Config) (*Report, error) {
@@ -111,40 +112,43 @@ type writer struct {
 	source   Source
 	progress func(done, total uint64)
 
-	older, newer merkle.Head
-	tree         *merkle.TileBuilder
-	writes       errgroup.Group  // under way
-	touched      map[string]bool // directories with entries that are not durable yet
-	files, kept  int
+	exported, published verify.SignedHead
+	older, newer        merkle.Head // of exported and published
+	tree                *merkle.TileBuilder
+	writes              errgroup.Group  // under way
+	touched             map[string]bool // directories with entries that are not durable yet
+	files, kept         int
 }
 
 func (x *writer) run(ctx context.Context, open func([]byte) (merkle.Head, error)) (report *Report, err error) {
-	exported, err := x.readCheckpoint(open)
-	if err != nil {
+	if err := x.readCheckpoint(open); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(os.RemoveAll(x.incoming()), os.Mkdir(x.incoming(), 0o755)); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	defer func() { err = errors.Join(err, x.writes.Wait(), os.RemoveAll(x.incoming())) }()
-	published, err := x.source.Published()
-	if err != nil {
+	if x.published, err = x.source.Published(); err != nil {
 		return nil, fmt.Errorf("export: published tree head: %w", err)
 	}
-	if x.newer, err = open([]byte(published.Note)); err != nil {
+	if x.newer, err = open([]byte(x.published.Note)); err != nil {
 		return nil, fmt.Errorf("export: published tree head: %w", err)
 	}
+	x.published.Head = x.newer
 	if x.older.Size > x.newer.Size {
 		return nil, fmt.Errorf("%w: it has size %d, the log %d", ErrInconsistent, x.older.Size, x.newer.Size)
 	}
-	if exported == "" || x.older != x.newer {
+	if x.older.Size == x.newer.Size && x.older != x.newer {
+		return nil, Contradicted(x.exported, x.published, x.newer, x.source.Tile)
+	}
+	if x.exported.Note == "" || x.older != x.newer {
 		if err := x.copy(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if exported != published.Note {
+	if x.exported.Note != x.published.Note {
 		// From here on the new export is served.
-		if err := x.write(Checkpoint, []byte(published.Note)); err != nil {
+		if err := x.write(Checkpoint, []byte(x.published.Note)); err != nil {
 			return nil, err
 		}
 		if err := x.sync(); err != nil {
@@ -155,19 +159,20 @@ func (x *writer) run(ctx context.Context, open func([]byte) (merkle.Head, error)
 }
 
 // readCheckpoint reads the tree head of the export, if there is one.
-func (x *writer) readCheckpoint(open func([]byte) (merkle.Head, error)) (string, error) {
+func (x *writer) readCheckpoint(open func([]byte) (merkle.Head, error)) error {
 	x.older = merkle.EmptyHead()
 	signed, err := os.ReadFile(filepath.Join(x.dir, Checkpoint))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", x.refuseStrange()
+		return x.refuseStrange()
 	}
 	if err != nil {
-		return "", fmt.Errorf("export: %w", err)
+		return fmt.Errorf("export: %w", err)
 	}
 	if x.older, err = open(signed); err != nil {
-		return "", fmt.Errorf("%w: %s is no tree head of this log: %v", ErrInconsistent, filepath.Join(x.dir, Checkpoint), err)
+		return fmt.Errorf("%w: %s is no tree head of this log: %v", ErrInconsistent, filepath.Join(x.dir, Checkpoint), err)
 	}
-	return string(signed), nil
+	x.exported = verify.SignedHead{Head: x.older, Note: string(signed)}
+	return nil
 }
 
 // refuseStrange refuses a directory with other files. The files of an export that was cut off
@@ -291,7 +296,7 @@ func (x *writer) checkRoot(size uint64) error {
 	case err != nil:
 		return err
 	case size == x.older.Size && head != x.older:
-		return fmt.Errorf("%w: size %d has root %s in the log, %s in the export", ErrInconsistent, size, head.Root, x.older.Root)
+		return Contradicted(x.exported, x.published, head, x.source.Tile)
 	case size == x.newer.Size && head != x.newer:
 		return fmt.Errorf("%w: size %d gives root %s, signed is %s", ErrDamaged, size, head.Root, x.newer.Root)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"recoveryledger/ledger/export"
 	"recoveryledger/merkle"
+	"recoveryledger/verify"
 )
 
 // growing lets a test look at the export, and grow the log, before every tile
@@ -164,6 +165,13 @@ func (l *lying) Tile(t merkle.Tile) ([]byte, error) {
 	return l.tile(t, content), err
 }
 
+func isFork(err error) bool {
+	_, ok := errors.AsType[*verify.ForkError](err)
+	return ok
+}
+
+// TestExportRefuses what the log does not have. Two signed histories are a fork, with both heads; a
+// source that lies makes none.
 func TestExportRefuses(t *testing.T) {
 	base := newLog(t, "a")
 	base.grow(300)
@@ -173,18 +181,38 @@ func TestExportRefuses(t *testing.T) {
 	x := newTarget(t)
 	x.export(longer)
 	before := x.files()
-	refuses := func(desc string, from export.Source, want error, text string) {
+	exported := x.read(export.Checkpoint)
+	refuses := func(desc string, from export.Source, want error, text string) (err error) {
 		t.Helper()
-		_, err := x.try(t.Context(), from)
+		_, err = x.try(t.Context(), from)
 		if !errors.Is(err, want) || !strings.Contains(fmt.Sprint(err), text) {
 			t.Errorf("%s: %v, want %v: %s", desc, err, want, text)
 		}
 		if head := x.head(); head.Size != 310 {
 			t.Errorf("%s: the export is of %v", desc, head)
 		}
+		return err
 	}
-	refuses("an older log", base, export.ErrInconsistent, "it has size 310, the log 300")
-	refuses("another history", other, export.ErrInconsistent, "size 310 has root")
+	if err := refuses("an older log", base, export.ErrInconsistent, "it has size 310, the log 300"); isFork(err) {
+		t.Errorf("an older log convicts: %v", err)
+	}
+	equal := base.fork("d")
+	equal.grow(10)
+	for desc, log := range map[string]*log{"another history": other, "another history of one size": equal} {
+		published, err := log.Published()
+		must(t, err)
+		err = refuses(desc, log, export.ErrInconsistent, "size 310 has root")
+		fork, ok := errors.AsType[*verify.ForkError](err)
+		if !ok || fork.First != string(exported) || fork.Second != published.Note {
+			t.Fatalf("%s: the heads are not kept: %+v", desc, fork)
+		}
+		if log == equal {
+			continue
+		}
+		if err := merkle.CheckConsistency(merkle.Head{Size: 310, Root: *fork.Root}, log.head(), fork.Path); err != nil || *fork.Root == x.head().Root {
+			t.Errorf("%s: nothing shows that the log began otherwise: %v", desc, err)
+		}
+	}
 	if after := x.files(); len(after) != len(before) {
 		t.Errorf("refused exports left %v", after)
 	}
@@ -205,7 +233,7 @@ func TestExportRefuses(t *testing.T) {
 		"hashes of the older differ": func(t merkle.Tile, c []byte) []byte { c[0] ^= byte(t.Level); return c },
 	} {
 		want := export.ErrDamaged
-		if _, err := x.try(t.Context(), &lying{good, change}); !errors.Is(err, want) && !errors.Is(err, export.ErrInconsistent) {
+		if _, err := x.try(t.Context(), &lying{good, change}); !errors.Is(err, want) && !errors.Is(err, export.ErrInconsistent) || isFork(err) {
 			t.Errorf("%s: %v", desc, err)
 		}
 		if head := x.head(); head.Size != 310 {

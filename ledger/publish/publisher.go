@@ -133,7 +133,7 @@ func Conflicts(err error) bool {
 // Once brings the target up to the published tree head. After an error the target has the older
 // tree head or the newer one, whole; the next call goes on. The error is [ledger.ErrRolledBack] if
 // the target has more than the log, [export.ErrInconsistent] if it has another log, with a
-// [verify.ForkError] if the ledger's key signed that one, too,
+// [verify.ForkError] if the log shows that the ledger's key signed two histories,
 // [export.ErrDamaged] if the source gives what was not signed, [ErrChanged] if another publisher
 // was faster.
 func (p *Publisher) Once(ctx context.Context) (*export.Report, error) {
@@ -230,7 +230,7 @@ func (p *Publisher) begin(ctx context.Context) (*run, error) {
 			ledger.ErrRolledBack, r.older.Size, size, ledger.LostRemedy)
 	}
 	if r.older.Size == r.newer.Size && r.older != r.newer {
-		return nil, r.forked(r.newer)
+		return nil, r.contradicted(r.newer)
 	}
 	if r.nothing = r.older.Size > r.newer.Size; r.nothing {
 		r.newer = r.older
@@ -324,12 +324,10 @@ func (r *run) copyBundle(ctx context.Context, t merkle.Tile) error {
 	return r.putTile(ctx, t, bundle)
 }
 
-// forked returns an [export.ErrInconsistent] about a published tree head with another root than the
-// log has, whose head of that size is given. The ledger signed two histories: the error is a
-// [verify.ForkError], with both signed heads.
-func (r *run) forked(head merkle.Head) error {
-	return fmt.Errorf("%w: %w", export.ErrInconsistent, &verify.ForkError{First: r.signed, Second: r.head.Note,
-		Detail: fmt.Sprintf("size %d has root %s in the log, and %s is published", head.Size, head.Root, r.older.Root)})
+// contradicted returns an [export.ErrInconsistent] about a published tree head with another root than
+// the log, whose head of that size is given.
+func (r *run) contradicted(head merkle.Head) error {
+	return export.Contradicted(verify.SignedHead{Head: r.older, Note: r.signed}, verify.SignedHead{Head: r.newer, Note: r.head.Note}, head, r.Source.Tile)
 }
 
 // checkRoot compares the tree over size entries with the heads that are known for that size.
@@ -342,7 +340,7 @@ func (r *run) checkRoot(size uint64) error {
 	case err != nil:
 		return err
 	case size == r.older.Size && head != r.older:
-		return r.forked(head)
+		return r.contradicted(head)
 	case size == r.newer.Size && head != r.newer:
 		return fmt.Errorf("%w: size %d gives root %s, signed is %s", export.ErrDamaged, size, head.Root, r.newer.Root)
 	case size == r.notes.Full.Size && head != r.notes.Full:

@@ -20,7 +20,6 @@ import (
 	"recoveryledger/ledger/backup"
 	"recoveryledger/ledger/export"
 	"recoveryledger/merkle"
-	"recoveryledger/verify"
 )
 
 // Report is the output of arl backup.
@@ -93,9 +92,6 @@ func save(ctx context.Context, t *terminal.Terminal, l *access.Log, f *files, di
 	done, err := export.Write(ctx, backup.LogDir(dir), &export.Config{Source: &export.Fixed{Head: head, Tiles: func(tile merkle.Tile) ([]byte, error) { return l.Tile(ctx, tile) }},
 		Open: l.Root.Head, Progress: tell})
 	end()
-	if errors.Is(err, export.ErrInconsistent) {
-		return exit.Contradicts("backup", verify.NewForkEvidence(err.Error(), "", head.Note), err)
-	}
 	if err != nil {
 		return backupError(err)
 	}
@@ -125,6 +121,8 @@ func save(ctx context.Context, t *terminal.Terminal, l *access.Log, f *files, di
 // backupError gives the errors of writing a backup their exit codes.
 func backupError(err error) error {
 	switch {
+	case errors.Is(err, export.ErrInconsistent): // a fork in it is the evidence
+		return exit.With(exit.Inconsistent, err)
 	case errors.Is(err, backup.ErrDamaged):
 		return exit.Remedied("begin a new backup in another directory", exit.With(exit.Inconsistent, err))
 	case errors.Is(err, backup.ErrInUse):

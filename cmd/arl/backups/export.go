@@ -17,7 +17,6 @@ import (
 	"recoveryledger/ledger/export"
 	"recoveryledger/ledger/publish"
 	"recoveryledger/merkle"
-	"recoveryledger/verify"
 )
 
 // ExportCommand returns arl log export, with the flags of arl log in o.
@@ -69,8 +68,8 @@ func writeExport(ctx context.Context, t *terminal.Terminal, l *access.Log, dir s
 		Progress: tell,
 	})
 	end()
-	if publish.Conflicts(err) {
-		return exit.Contradicts("export", verify.NewForkEvidence(err.Error(), "", head.Note), err)
+	if publish.Conflicts(err) { // a fork in it is the evidence
+		return exit.With(exit.Inconsistent, err)
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return exit.With(exit.IO, err)
