@@ -54,9 +54,9 @@ func (t *TileNodes) Bytes(width int) []byte {
 	return out
 }
 
-// TileReader returns the nodes of the tree of size leaves from its hash tiles, which it reads through
-// read and trusts: only a known root shows that they are right. A tile of another width than asked
-// for is [ErrMalformed].
+// TileReader returns the nodes of the tree of size leaves from its hash tiles, which it reads
+// through read and trusts: only a known root shows that they are right. A tile of another width
+// than asked for is [ErrMalformed].
 func TileReader(size uint64, read func(Tile) ([]byte, error)) NodeReader {
 	return func(level uint, index uint64) (Hash, error) {
 		height := level % TileHeight

@@ -39,8 +39,8 @@ type Evidence struct {
 	Kind   EvidenceKind `json:"evidence" enum:"fork,entry,equivocation,index" doc:"what the document shows: two histories of a ledger, a wrong entry, two objects of an agent under one id, or a wrong index"`
 	Detail string       `json:"detail" doc:"text of the maker of the evidence; nothing proves this text"`
 
-	// Older and Newer are signed notes, of a fork. One is empty where the maker's
-	// own hashes spoke.
+	// Older and Newer are signed notes, of a fork. A document with one alone is [Inconclusive]:
+	// what its head contradicts is not in it.
 	Older string `json:"older,omitempty" doc:"with fork: the tree head of the smaller size, a signed note"`
 	Newer string `json:"newer,omitempty" doc:"with fork: the tree head of the larger size, or the other tree head of the same size"`
 	// Root and Path convict where the sizes differ: the newer tree itself says by
@@ -68,16 +68,13 @@ type Evidence struct {
 	Envelope jsontext.Value `json:"envelope,omitempty" doc:"with equivocation: the envelope that is not in the log"`
 }
 
-// NewForkEvidence returns the evidence of two signed tree heads.
-func NewForkEvidence(detail, older, newer string) *Evidence {
-	return &Evidence{Kind: EvidenceFork, Detail: detail, Older: older, Newer: newer}
-}
-
-// Evidence returns the document by which others can check the fork.
+// Evidence returns the document by which others can check the fork, or nil if the error lacks one
+// of the two heads: one head contradicts nothing.
 func (e *ForkError) Evidence() *Evidence {
-	document := NewForkEvidence(e.Detail, e.First, e.Second)
-	document.Root, document.Path = e.Root, e.Path
-	return document
+	if e.First == "" || e.Second == "" {
+		return nil
+	}
+	return &Evidence{Kind: EvidenceFork, Detail: e.Detail, Older: e.First, Newer: e.Second, Root: e.Root, Path: e.Path}
 }
 
 // Equivocation is what [Root.Verify] found proven of a principal: the principal signed
@@ -183,12 +180,16 @@ func (e *Evidence) check() error {
 
 // forks holds two tree heads of different sizes to what the newer tree says of its
 // beginning (step 2): another root there than the one that was signed is a fork.
-// The same root is a proof of consistency.
+// The same root is a proof of consistency. One head alone contradicts nothing.
 func (v *run) forks(m *Material) error {
 	for i := range m.Evidence {
 		e := &m.Evidence[i]
 		if err := e.check(); err != nil {
 			return err
+		}
+		if e.Kind == EvidenceFork && (e.Older == "" || e.Newer == "") {
+			v.missing(StepConsistency, "the other tree head",
+				"that the ledger signed a tree head that contradicts that of size %d: the evidence has no other one", v.opened[e.Older+e.Newer].Size)
 		}
 		if e.Kind != EvidenceFork || e.Root == nil {
 			continue

@@ -29,10 +29,10 @@ func verified(t *testing.T, root verify.Root, e *verify.Evidence) (verify.Report
 func TestEvidenceOfAForkConvicts(t *testing.T) {
 	l, _ := working(t)
 	fork, _ := working(t)
-	_, err := verified(t, l.Root, verify.NewForkEvidence("two roots", l.Signed(15), fork.Signed(15)))
+	_, err := verified(t, l.Root, forkEvidence("two roots", l.Signed(15), fork.Signed(15)))
 	wantFork(t, err, l.Signed(15), fork.Signed(15))
 
-	bare := verify.NewForkEvidence("two histories", l.Signed(9), fork.Signed(15))
+	bare := forkEvidence("two histories", l.Signed(9), fork.Signed(15))
 	report, err := verified(t, l.Root, bare)
 	must(t, err)
 	if len(report.Missing) != 1 || counts(report) != "head 2" {
@@ -54,13 +54,42 @@ func TestEvidenceOfAForkConvicts(t *testing.T) {
 	_, err = verified(t, l.Root, &spoilt)
 	wantStep(t, err, verify.StepConsistency)
 
-	same := verify.NewForkEvidence("a mistake", l.Signed(9), l.Signed(15))
+	same := forkEvidence("a mistake", l.Signed(9), l.Signed(15))
 	began = l.Head(9).Root
 	same.Root, same.Path = &began, l.Consistency(9, 15).Path
 	report, err = verified(t, l.Root, same)
 	must(t, err)
 	if len(report.Missing) != 0 || counts(report) != "head 2, consistency 2" {
 		t.Errorf("one history: checked %s, missing %q", counts(report), report.Missing)
+	}
+}
+
+// TestEvidenceOfOneHead convicts nobody, also beside heads of the same log. A head that the
+// verifier has accepted is the other side of it. No error becomes such a document.
+func TestEvidenceOfOneHead(t *testing.T) {
+	l, _ := working(t)
+	fork, _ := working(t)
+	for _, e := range []*verify.Evidence{{Kind: verify.EvidenceFork, Newer: l.Signed(15)}, {Kind: verify.EvidenceFork, Older: l.Signed(15)}} {
+		for _, heads := range [][]string{nil, {l.Signed(15)}} {
+			var m verify.Material
+			must(t, m.AddEvidence(*e))
+			m.Heads = append(m.Heads, heads...)
+			report, err := l.Root.Verify(m)
+			must(t, err)
+			want := "2 consistency: that the ledger signed a tree head that contradicts that of size 15: the evidence has no other one: give the other tree head"
+			if len(report.Missing) != 1 || report.Missing[0].String() != want || report.Verdict() != verify.Inconclusive {
+				t.Errorf("%s, missing %q", report.Verdict(), report.Missing)
+			}
+		}
+		accepted := l.Root
+		accepted.Seen = fork.Signed(15)
+		_, err := verified(t, accepted, e)
+		wantFork(t, err, fork.Signed(15), l.Signed(15))
+	}
+	for _, err := range []*verify.ForkError{{First: l.Signed(15)}, {Second: l.Signed(15)}, {}} {
+		if e := err.Evidence(); e != nil {
+			t.Errorf("%+v", e)
+		}
 	}
 }
 

@@ -197,8 +197,8 @@ func FuzzEvidence(f *testing.F) {
 	other := *said
 	other.Exec = "otherwise"
 	for _, e := range []*verify.Evidence{
-		verify.NewForkEvidence("d", x.Signed(15), x.Signed(19)),
-		verify.NewForkEvidence("d", x.Signed(15), x.SignText(testlog.HeadText(x.Head(15)), testlog.OtherSigner(f))),
+		forkEvidence("d", x.Signed(15), x.Signed(19)),
+		forkEvidence("d", x.Signed(15), x.SignText(testlog.HeadText(x.Head(15)), testlog.OtherSigner(f))),
 		{Kind: verify.EvidenceFork, Older: x.Signed(9), Newer: x.Signed(15), Root: &began, Path: x.Consistency(9, 15).Path},
 		{Kind: verify.EvidenceEntry, Problem: entry.StateConflict, Receipts: []verify.Receipt{x.Receipt(9)}},
 		{Kind: verify.EvidenceEquivocation, Receipts: append([]verify.Receipt{x.Receipt(index)}, x.All()...), Envelope: stranger.Sign(f, &other).AppendEnvelope(nil)},

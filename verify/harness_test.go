@@ -20,6 +20,11 @@ func must(tb testing.TB, err error) {
 	}
 }
 
+// forkEvidence is the evidence of two heads.
+func forkEvidence(detail, older, newer string) *verify.Evidence {
+	return (&verify.ForkError{First: older, Second: newer, Detail: detail}).Evidence()
+}
+
 // beside adds heads to a material.
 func beside(m verify.Material, heads ...string) verify.Material {
 	m.Heads = append(m.Heads, heads...)

@@ -342,9 +342,14 @@ func (s *scene) joining(which, size int) []byte {
 // evidenceOf is evidence of any kind, true or not.
 func (s *scene) evidenceOf(which, size int) []byte {
 	l, other := s.logs[which], s.logs[1-which]
-	e := verify.NewForkEvidence("random", s.signed(which, size), s.signed(1-which, len(other.Leaves)))
+	e := forkEvidence("random", s.signed(which, size), s.signed(1-which, len(other.Leaves)))
 	switch s.random.IntN(4) {
 	case 0:
+		if s.rarely(3) {
+			e.Older = ""
+		} else if s.rarely(3) {
+			e.Newer = ""
+		}
 	case 1:
 		if size <= len(other.Leaves) {
 			began := other.Head(size).Root

@@ -124,23 +124,24 @@ func (m *evidenceMaker) forks(t *testing.T) {
 	other, _ := company15(t, "rival")
 	m.root = l.Root
 	fork := func(older, newer string, root merkle.Hash, path []merkle.Hash) *verify.Evidence {
-		e := verify.NewForkEvidence("seen by two agents", older, newer)
+		e := forkEvidence("seen by two agents", older, newer)
 		e.Root, e.Path = &root, path
 		return e
 	}
 	began, path := other.Head(9).Root, other.Consistency(9, 15).Path
-	m.put("fork-one-size", "two roots of one size", verify.NewForkEvidence("two agents", l.Signed(15), other.Signed(15)))
+	m.put("fork-one-size", "two roots of one size", forkEvidence("two agents", l.Signed(15), other.Signed(15)))
 	m.put("fork-two-sizes", "the newer tree began otherwise than the ledger signed", fork(l.Signed(9), other.Signed(15), began, path))
-	m.put("heads-alone", "heads of two sizes, and nothing that tells whether they are of one log", verify.NewForkEvidence("two agents", l.Signed(9), other.Signed(15)))
+	m.put("heads-alone", "heads of two sizes, and nothing that tells whether they are of one log", forkEvidence("two agents", l.Signed(9), other.Signed(15)))
 	m.put("heads-of-one-log", "the newer tree began as the ledger signed", fork(l.Signed(9), l.Signed(15), l.Head(9).Root, l.Consistency(9, 15).Path))
 	m.put("fork-another-root", "the newer tree did not begin so", fork(l.Signed(9), other.Signed(15), merkle.Hash{1}, path))
 	m.put("fork-another-path", "a path of another pair of sizes", fork(l.Signed(9), other.Signed(15), began, other.Consistency(8, 15).Path))
 	m.put("fork-short-path", "a path without its last hash", fork(l.Signed(9), other.Signed(15), began, path[:len(path)-1]))
 	m.put("fork-long-path", "a path with a hash more", fork(l.Signed(9), other.Signed(15), began, append(slices.Clone(path), merkle.Hash{1})))
 	m.put("fork-turned-round", "the newer head stands in the place of the older", fork(other.Signed(15), l.Signed(9), began, path))
-	m.put("fork-one-head", "one head: the maker's own hashes spoke", verify.NewForkEvidence("an audit", "", l.Signed(15)))
+	m.put("fork-one-head", "one head, which contradicts nothing alone", &verify.Evidence{Kind: verify.EvidenceFork, Detail: "an audit", Newer: l.Signed(15)})
+	m.put("fork-one-head-older", "one head, in the place of the older", &verify.Evidence{Kind: verify.EvidenceFork, Detail: "an audit", Older: l.Signed(15)})
 	forged := strings.Replace(l.Signed(15), "\n15\n", "\n14\n", 1)
-	m.put("fork-forged-head", "a head that the ledger did not sign", verify.NewForkEvidence("a liar", forged, other.Signed(15)))
+	m.put("fork-forged-head", "a head that the ledger did not sign", forkEvidence("a liar", forged, other.Signed(15)))
 	m.put("fork-of-nothing", "no head", &verify.Evidence{Kind: verify.EvidenceFork})
 	m.put("fork-path-without-root", "a path, and no root that it begins with", &verify.Evidence{Kind: verify.EvidenceFork, Older: l.Signed(9), Newer: l.Signed(15), Path: path})
 	m.put("another-kind", "a kind that there is not", &verify.Evidence{Kind: "rumour"})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -133,7 +134,7 @@ func TestAuditOfAnExport(t *testing.T) {
 }
 
 // A mirror that changes what it passes on: whatever it does to an entry, the
-// audit through it ends with exit code 10.
+// audit through it ends with exit code 10. No file accuses the ledger.
 func TestAuditThroughAMirrorThatLies(t *testing.T) {
 	t.Parallel()
 	l := startCommandLine(t)
@@ -194,6 +195,9 @@ func TestAuditThroughAMirrorThatLies(t *testing.T) {
 				}
 				if out := l.exits(want, append(command, "--url", mirror.URL)...); strings.Contains(out, "should not be in the log") {
 					t.Errorf("%s accuses the ledger of what the mirror did:\n%s", command, out)
+				}
+				if files, err := os.ReadDir(filepath.Join(l.home, "evidence")); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s keeps evidence of what the mirror did: %v, %v", command, files, err)
 				}
 			}
 		})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -328,6 +329,12 @@ func TestKeptFoldOfAFork(t *testing.T) {
 			if _, err := k.place().Root.Head([]byte(note)); err != nil {
 				t.Errorf("fork %d: %v in\n%s", i, err, content)
 			}
+		}
+		var m verify.Material
+		k.must(m.AddEvidence(shown))
+		_, err = k.place().Root.Verify(m)
+		if _, ok := errors.AsType[*verify.ForkError](err); !ok {
+			t.Errorf("fork %d: the file does not convict by itself: %v\n%s", i, err, content)
 		}
 		if !bytes.Equal(k.kept(), kept) {
 			t.Fatalf("fork %d: the kept fold has changed", i)

@@ -312,8 +312,8 @@ func TestRunbookIndex(t *testing.T) {
 // runbook that says so.
 type exitReason struct{ printed, runbook string }
 
-// exitReasons are the reasons, by the names in package exit. A name without a reason is of other
-// commands.
+// exitReasons are the reasons, by the names in package exit and in audit.Evidence. A name without a
+// reason is of other commands.
 var exitReasons = map[string]exitReason{
 	"ledger.ErrCorrupt":     {"the stored log is damaged", "ledger-down"},
 	"ledger.ErrRolledBack":  {"the database is older than its anchor", "ledger-down"},
@@ -326,6 +326,8 @@ var exitReasons = map[string]exitReason{
 	"audit.ErrDamaged":      {}, // arl log audit
 	"audit.RootError":       {}, // arl log audit
 	"verify.IndexError":     {}, // readers of a log
+	"FindingError":          {}, // arl log audit
+	"IndexError":            {}, // arl log audit
 	"bundle.RuleError":      {}, // agents
 }
 
@@ -341,7 +343,6 @@ var exitPlaces = map[string][]exitReason{
 	"node/restore.go askWitnesses":    nil, // arl restore
 	"node/servewitness.go tell":       nil, // arl witness
 	"cell/reseed.go judge":            nil, // arl cluster reseed
-	"backups/backups.go save":         nil, // arl backup
 	"backups/backups.go backupError":  nil, // arl backup, arl restore
 	"backups/export.go writeExport":   nil, // arl log export
 	"doctor/doctor.go checkIndex":     nil, // arl doctor
@@ -349,17 +350,22 @@ var exitPlaces = map[string][]exitReason{
 	"log.go fsck":                     nil, // arl log fsck
 	"replay.go replay":                nil, // arl replay
 	"witness.go witnessPushes":        nil, // arl witness
-	"access/fold.go accused":          nil, // arl log audit
-	"access/fold.go entry":            nil, // arl log audit
 }
 
 // TestExitReasons wants each reason for which arl serve ends with exit code 10 in a runbook, and
-// made by its drill. It finds the reasons in the code: the errors that package exit knows, and the
-// functions below cmd/arl that give an error this code.
+// made by its drill. It finds the reasons in the code: the errors that package exit and
+// audit.Evidence know, and the functions below cmd/arl that give an error this code.
 func TestExitReasons(t *testing.T) {
-	code := readFile(t, "cmd", "arl", "exit", "exit.go")
+	names := inconsistentErrors(readFile(t, "cmd", "arl", "exit", "exit.go"))
+	_, evidence, _ := strings.Cut(readFile(t, "coord", "audit", "accuse.go"), "\nfunc Evidence(")
+	evidence, _, _ = strings.Cut(evidence, "\n}\n")
+	for _, match := range errorType.FindAllStringSubmatch(evidence, -1) {
+		names = append(names, match[1])
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	var wanted []exitReason
-	for _, name := range inconsistentErrors(code) {
+	for _, name := range names {
 		reason, known := exitReasons[name]
 		if !known {
 			t.Errorf("%s has exit code 10, and no runbook", name)
@@ -367,7 +373,7 @@ func TestExitReasons(t *testing.T) {
 		wanted = append(wanted, reason)
 	}
 	if len(wanted) < len(exitReasons) {
-		t.Errorf("package exit has %d errors with exit code 10, want %d", len(wanted), len(exitReasons))
+		t.Errorf("the code has %d errors with exit code 10, want %d", len(wanted), len(exitReasons))
 	}
 	for _, place := range inconsistentPlaces(t) {
 		reasons, known := exitPlaces[place]
@@ -402,11 +408,14 @@ func readFile(t *testing.T, path ...string) string {
 	return string(content)
 }
 
+// errorType finds the name of an error for which code asks.
+var errorType = regexp.MustCompile(`errors\.(?:Is\(err, |AsType\[\*)([\w.]+)`)
+
 // inconsistentErrors returns the names of the errors to which package exit gives exit code 10.
 func inconsistentErrors(code string) (names []string) {
 	for _, block := range strings.Split(code, "return Inconsistent\n")[:strings.Count(code, "return Inconsistent\n")] {
 		block = block[max(strings.LastIndex(block, "return "), strings.LastIndex(block, "switch {"), 0):]
-		for _, match := range regexp.MustCompile(`errors\.(?:Is\(err, |AsType\[\*)([\w.]+)`).FindAllStringSubmatch(block, -1) {
+		for _, match := range errorType.FindAllStringSubmatch(block, -1) {
 			names = append(names, match[1])
 		}
 	}

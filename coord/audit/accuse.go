@@ -36,7 +36,8 @@ func (e *FindingError) Evidence() *verify.Evidence {
 		Receipts: []verify.Receipt{e.Receipt}}
 }
 
-// RootError reports leaves that differ from the leaves under the signed tree head.
+// RootError reports leaves that differ from the leaves under the signed tree head. It convicts
+// nobody: the leaves carry no signature, and a server, a mirror or a disk may have changed them.
 type RootError struct {
 	Head   verify.SignedHead
 	Detail string
@@ -47,6 +48,26 @@ func (e *RootError) Error() string { return e.Detail }
 
 func otherRoot(computed merkle.Head, head verify.SignedHead) string {
 	return fmt.Sprintf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
+}
+
+// Evidence returns the document by which an error convicts the ledger, or nil if the error convicts
+// nobody. Only what the ledger has signed convicts it: a receipt of a wrong entry, or two signed
+// tree heads. A [*RootError], [ErrDamaged] and an error of reading may be the fault of whoever
+// stores or carries the log.
+func Evidence(err error) *verify.Evidence {
+	if found, ok := errors.AsType[*FindingError](err); ok {
+		return found.Evidence()
+	}
+	if found, ok := errors.AsType[*IndexError](err); ok {
+		return found.Evidence()
+	}
+	if found, ok := errors.AsType[*verify.IndexError](err); ok {
+		return found.Evidence()
+	}
+	if found, ok := errors.AsType[*verify.ForkError](err); ok {
+		return found.Evidence()
+	}
+	return nil
 }
 
 // accuse returns the [FindingError] with its receipt.

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -75,6 +76,22 @@ func TestAForbiddenEntryIsProven(t *testing.T) {
 	if _, err := s.root.Verify(verify.Material{Receipts: []verify.Receipt{found.Receipt}}); err != nil {
 		t.Errorf("the evidence does not verify: %v", err)
 	}
+	if e := audit.Evidence(fmt.Errorf("audit: %w", err)); e == nil || e.Kind != verify.EvidenceEntry || len(e.Receipts) != 1 || e.Receipts[0].Index != 4 {
+		t.Errorf("evidence %+v", e)
+	}
+}
+
+// TestEvidenceHoldsBothHeads: a fork is evidence with both heads. An error that lost one is none,
+// and an error of reading, or no error, is none.
+func TestEvidenceHoldsBothHeads(t *testing.T) {
+	if e := audit.Evidence(fmt.Errorf("read: %w", &verify.ForkError{First: "a", Second: "b", Detail: "two"})); e == nil || e.Kind != verify.EvidenceFork || e.Older != "a" || e.Newer != "b" {
+		t.Errorf("two heads: %+v", e)
+	}
+	for _, err := range []error{nil, fs.ErrNotExist, &verify.ForkError{First: "a"}, &verify.ForkError{Second: "b"}, &audit.RootError{Head: verify.SignedHead{Note: "a"}}} {
+		if e := audit.Evidence(err); e != nil {
+			t.Errorf("%v: %+v", err, e)
+		}
+	}
 }
 
 // TestWhatWasChangedOnTheWayAccusesNobody changes, cuts and extends the bundle.
@@ -100,8 +117,8 @@ func TestWhatWasChangedOnTheWayAccusesNobody(t *testing.T) {
 		file := bundle(t, files)
 		file.Data = spoil.change(append([]byte(nil), whole...))
 		_, _, err := audit.Run(t.Context(), audit.Dir{Files: files}, s.root, head, audit.Config{})
-		if !spoil.want(err) {
-			t.Errorf("%s: %v", name, err)
+		if !spoil.want(err) || audit.Evidence(err) != nil {
+			t.Errorf("%s: %v, evidence %+v", name, err, audit.Evidence(err))
 		}
 	}
 	if _, _, err := audit.Run(t.Context(), audit.Dir{Files: fstest.MapFS{}}, s.root, head, audit.Config{}); !errors.Is(err, fs.ErrNotExist) {

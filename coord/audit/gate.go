@@ -30,9 +30,8 @@ type Gate struct {
 	Root   verify.Root
 	// Place keeps the fold, so that a new process need not read the whole log again.
 	Place Place
-	// Found is called once with a contradiction to the ledger's signature: a [*FindingError] or an
-	// [*IndexError]. Afterwards no head passes. Failed is called with an error that only costs
-	// time. Neither may be nil.
+	// Found is called once with an error that convicts the ledger ([Evidence]). Afterwards no head
+	// passes. Failed is called with an error that only costs time. Neither may be nil.
 	Found, Failed func(error)
 
 	mu       sync.Mutex
@@ -134,7 +133,7 @@ func (g *Gate) audit(head verify.SignedHead) {
 		return
 	}
 	g.follower, g.kept = nil, 0 // it may have entries that no signed head has confirmed
-	if convicts(err) {
+	if Evidence(err) != nil {
 		g.wrong = err
 		g.Found(err)
 		return
@@ -153,12 +152,4 @@ func (g *Gate) load() *Follower {
 	}
 	g.kept = kept.Head.Size
 	return kept.Follower
-}
-
-// convicts reports whether an audit ended with evidence against the ledger. Leaves that are not
-// the leaves under the head may be the fault of the server that carries them.
-func convicts(err error) bool {
-	_, entry := errors.AsType[*FindingError](err)
-	_, index := errors.AsType[*IndexError](err)
-	return entry || index
 }

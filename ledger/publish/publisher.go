@@ -324,8 +324,8 @@ func (r *run) copyBundle(ctx context.Context, t merkle.Tile) error {
 	return r.putTile(ctx, t, bundle)
 }
 
-// contradicted returns an [export.ErrInconsistent] about a published tree head with another root than
-// the log, whose head of that size is given.
+// contradicted returns an [export.ErrInconsistent] about a published tree head with another root
+// than the log, whose head of that size is given.
 func (r *run) contradicted(head merkle.Head) error {
 	return export.Contradicted(verify.SignedHead{Head: r.older, Note: r.signed}, verify.SignedHead{Head: r.newer, Note: r.head.Note}, head, r.Source.Tile)
 }

@@ -208,7 +208,7 @@ func (e *RuleError) Evidence() *verify.Evidence {
 	if len(e.Heads) != 2 {
 		return nil
 	}
-	return verify.NewForkEvidence(e.Cause.Error(), e.Heads[0], e.Heads[1])
+	return (&verify.ForkError{First: e.Heads[0], Second: e.Heads[1], Detail: e.Cause.Error()}).Evidence()
 }
 
 func ruleName(step, rule string) string {

@@ -144,9 +144,14 @@ func FuzzReport(f *testing.F) {
 
 // TestNoteFork: what somebody else has seen stops the agents of that ledger, also
 // where the store says nothing of whose it is, and no others. What was noted first
-// stays.
+// stays. An error with one head is refused.
 func TestNoteFork(t *testing.T) {
 	root := verify.Root{Origin: "one"}
+	if d, err := OpenDir(t.TempDir()); err != nil {
+		t.Fatal(err)
+	} else if err := NoteFork(d, root, &verify.ForkError{First: "a", Detail: "one head"}); err == nil || !strings.Contains(err.Error(), "pass the error with both") {
+		t.Errorf("one head: %v", err)
+	}
 	noted := func(prepare func(*Dir) error, forks ...string) *ForkError {
 		d, err := OpenDir(t.TempDir())
 		if err == nil {

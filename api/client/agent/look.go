@@ -169,7 +169,7 @@ func (a *Agent) distrust(incident uint64, q *ask, err error, now int64) error {
 	if ok && len(rule.Heads) == 2 {
 		_, proven := errors.AsType[*verify.ForkError](err)
 		if a.mistrust++; proven || a.mistrust >= proofsMax {
-			return a.forked(verify.NewForkEvidence(rule.Error(), rule.Heads[0], rule.Heads[1]))
+			return a.forked((&verify.ForkError{First: rule.Heads[0], Second: rule.Heads[1], Detail: rule.Error()}).Evidence())
 		}
 	}
 	if ok && (rule.Rule == "TRU-2" || rule.Rule == "TRU-3") {

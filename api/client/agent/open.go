@@ -82,8 +82,12 @@ func Init(s Store, root verify.Root, agent entry.Principal, now int64) error {
 // NoteFork keeps two contradicting heads in a store, as an agent does that sees them. While the
 // document fork is in the store, [Open] returns a [*ForkError]. A caller that sees the fork before
 // there is an agent uses NoteFork. A store of another ledger, or with the document, does not
-// change.
+// change. An error that lacks one of the two heads is refused.
 func NoteFork(s Store, root verify.Root, fork *verify.ForkError) error {
+	evidence := fork.Evidence()
+	if evidence == nil {
+		return fmt.Errorf("agent: note fork: the error has fewer than two tree heads (%w): pass the error with both", fork)
+	}
 	names, err := s.Names()
 	if err != nil {
 		return fmt.Errorf("agent: note fork: %w", err)
@@ -101,7 +105,7 @@ func NoteFork(s Store, root verify.Root, fork *verify.ForkError) error {
 			return nil
 		}
 	}
-	data, err := encode(docFork, &ForkError{*fork.Evidence()})
+	data, err := encode(docFork, &ForkError{*evidence})
 	if err == nil {
 		err = s.Save(docFork, data)
 	}

@@ -48,8 +48,9 @@ class Evidence(unittest.TestCase):
         self.assertEqual([vars(one) for one in report.equivocations], [{"principal": "agent", "jti": "00000000-0000-7000-8000-000000000010", "index": 15}])
 
     def test_accepted_before(self) -> None:
-        """A head that the root carries convicts, too; one that is none by the root is refused."""
+        """A head that the root carries convicts, too; one that is none by the root is refused. One head alone convicts nobody."""
         document, root = vector("fork-one-head")
+        self.assertEqual(evidence.check(json.dumps(document).encode(), root).missing, [2])
         other, _ = vector("fork-one-size")
         heads = [other["older"], other["newer"]]
         heads.remove(document["newer"])

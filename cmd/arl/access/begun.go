@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/coord/audit"
 	"recoveryledger/verify"
 )
@@ -38,10 +37,17 @@ func (m *Machine) goOn(l *Log, f *Fold) *begun {
 	return b
 }
 
-// doubted reports whether a contradiction may be that of what was left, which nothing has compared
-// with a tree head. It removes what was left: the log tells, read from its first entry on.
+// disproved reports whether an error says that entries of a fold are not entries of the log, or
+// that they should not be.
+func disproved(err error) bool {
+	_, others := errors.AsType[*audit.RootError](err)
+	return others || audit.Evidence(err) != nil
+}
+
+// doubted reports whether a fold may be disproved by what was left, which nothing has compared with
+// a tree head. It removes what was left: the log tells, read from its first entry on.
 func (b *begun) doubted(err error) bool {
-	if _, contradicts := errors.AsType[*exit.Contradiction](err); !contradicts || b == nil || !b.found {
+	if !disproved(err) || b == nil || !b.found {
 		return false
 	}
 	b.machine.Warn("what an interrupted command has left is removed, and the log is read again: %v", err)
@@ -49,9 +55,9 @@ func (b *begun) doubted(err error) bool {
 	return true
 }
 
-// leave keeps what a fold has taken up before an error that says nothing against the log.
+// leave keeps what a fold has taken up before an error that says nothing against its entries.
 func (b *begun) leave(taken *audit.Follower, head verify.SignedHead, err error) {
-	if _, contradicts := errors.AsType[*exit.Contradiction](err); contradicts || b == nil {
+	if disproved(err) || b == nil {
 		return
 	}
 	size := taken.State().Size()

@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -70,11 +69,10 @@ func (m *Machine) Fold(ctx context.Context, l *Log, name string) (*Fold, error) 
 func (m *Machine) follow(ctx context.Context, l *Log, source audit.Source, f *Fold, tell func(done, total uint64)) error {
 	var err error
 	f.Follower, f.Report, err = audit.Run(ctx, source, l.Root, f.Head, audit.Config{From: f.Follower, Progress: tell})
-	if err != nil {
-		return accused(err)
+	if err == nil {
+		f.Now = l.Clock(f)
 	}
-	f.Now = l.Clock(f)
-	return nil
+	return err
 }
 
 // Clock returns the newest known time of the ledger's clock, in Unix milliseconds. It is not before
@@ -97,20 +95,6 @@ func (m *Machine) settle(l *Log, f *Fold) error {
 		m.keep(l, f)
 	}
 	return nil
-}
-
-// accused adds the evidence to the finding of an audit against the ledger.
-func accused(err error) error {
-	if found, ok := errors.AsType[*audit.FindingError](err); ok {
-		return exit.Contradicts("audit", found.Evidence(), err)
-	}
-	if found, ok := errors.AsType[*audit.IndexError](err); ok {
-		return exit.Contradicts("audit", found.Evidence(), err)
-	}
-	if other, ok := errors.AsType[*audit.RootError](err); ok {
-		return exit.Contradicts("audit", verify.NewForkEvidence(other.Detail, other.Head.Note, ""), err)
-	}
-	return err
 }
 
 // skew returns the time by which the clock of the log's server is ahead of this machine's clock.
@@ -201,8 +185,7 @@ func (f *Fold) entry(index uint64, leaf []byte) (r entry.Registered, err error) 
 		return r, err
 	}
 	if hash != merkle.HashLeaf(leaf) {
-		err := fmt.Errorf("entry %d was served twice, with the leaf hashes %s and %s", index, hash, merkle.HashLeaf(leaf))
-		return r, exit.Contradicts("audit", verify.NewForkEvidence(err.Error(), f.Head.Note, ""), err)
+		return r, &audit.RootError{Head: f.Head, Detail: fmt.Sprintf("entry %d was served twice, with the leaf hashes %s and %s", index, hash, merkle.HashLeaf(leaf))}
 	}
 	r.Index = index
 	r.Entry, r.RegisteredAt, err = entry.DecodeLeaf(leaf)

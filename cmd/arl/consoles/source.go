@@ -28,6 +28,8 @@ type Source struct {
 	logger  *slog.Logger
 	still   bool // a stopped ledger: the log does not grow
 
+	failed string // the error after which Run has read the log again; empty: there was none
+
 	// lock guards the content of the fold, and the fields below.
 	lock     sync.RWMutex
 	fold     *access.Fold
@@ -146,9 +148,14 @@ func (s *Source) settled() {
 }
 
 // again begins again after an error in the middle of a step: the fold must not be used after such
-// an error. A contradiction is final.
+// an error. A contradiction is final. Leaves that are not the leaves under the tree head are no
+// contradiction: whoever carries the leaves may have changed them.
 func (s *Source) again(err error) error {
 	if _, contradicts := exit.Contradicted(err); !contradicts {
+		if text := err.Error(); text != s.failed { // the next try may end so, too
+			s.failed = text
+			s.logger.Warn("the log is read again", "error", text)
+		}
 		s.change(func(at *console.Standing) { *at = console.Standing{Reading: &console.Reading{}} })
 		s.begin()
 	}

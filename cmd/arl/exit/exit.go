@@ -110,8 +110,7 @@ func Code(err error) int {
 	}
 	_, fork := errors.AsType[*verify.ForkError](err)
 	_, root := errors.AsType[*audit.RootError](err)
-	_, index := errors.AsType[*verify.IndexError](err)
-	if fork || root || index {
+	if fork || root || audit.Evidence(err) != nil {
 		return Inconsistent
 	}
 	if rule, ok := errors.AsType[*bundle.RuleError](err); ok && rule.Evidence() != nil {
@@ -257,6 +256,9 @@ func Remedy(err error) string {
 	if _, ok := errors.AsType[*verify.WitnessError](err); ok {
 		return "ask the ledger's operator for a tree head with the witnesses' cosignatures, or pin a root without witnesses if no witness cosigns"
 	}
+	if _, ok := errors.AsType[*audit.RootError](err); ok {
+		return "read the log at another node, mirror or export (--url): whoever carries or stores the log may have changed it. Of a ledger in place, arl log fsck --data DIR finds the damage"
+	}
 	if key, ok := errors.AsType[*verify.KeyError](err); ok && key.Valid > 0 {
 		return "pass --keyid: arl agent list shows the keys"
 	} else if ok {
@@ -314,8 +316,8 @@ func refusalCode(problem entry.Problem) int {
 // Remedied adds a remedy to an error.
 func Remedied(remedy string, err error) error { return &remedyError{remedy, err} }
 
-// Contradicts returns the error of a log that contradicts itself. kind is a word for the name of
-// the file with the evidence.
+// Contradicts returns the error of a log that contradicts itself, where [audit.Evidence] does not
+// know the error. kind is a word for the name of the file with the evidence.
 func Contradicts(kind string, evidence any, err error) error {
 	return &Contradiction{kind, evidence, err}
 }
@@ -338,16 +340,24 @@ func Contradicted(err error) (found *Contradiction, ok bool) {
 	if found, ok = errors.AsType[*Contradiction](err); ok {
 		return found, true
 	}
-	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
-		return &Contradiction{"fork", fork.Evidence(), err}, true
+	if evidence := audit.Evidence(err); evidence != nil {
+		return &Contradiction{fileKind(err), evidence, err}, true
 	}
 	if rule, ok := errors.AsType[*bundle.RuleError](err); ok && rule.Evidence() != nil {
 		return &Contradiction{"heads", rule.Evidence(), err}, true
 	}
-	if index, ok := errors.AsType[*verify.IndexError](err); ok {
-		return &Contradiction{"index", index.Evidence(), err}, true
-	}
 	return nil, false
+}
+
+// fileKind returns the word for the name of the file of an error that convicts a ledger.
+func fileKind(err error) string {
+	if _, ok := errors.AsType[*verify.ForkError](err); ok {
+		return "fork"
+	}
+	if _, ok := errors.AsType[*verify.IndexError](err); ok {
+		return "index"
+	}
+	return "audit"
 }
 
 // Problem returns the problem type of an error, if it has one. A failed verification has none: no
@@ -385,7 +395,7 @@ func Meanings() []Meaning {
 		{Quorum, "quorum incomplete", "The proposal has fewer approvals than the policy asks for. arl incident show says how many are missing."},
 		{Unavailable, "timeout, unavailable", "The command could not reach the ledger, or the ledger takes no entries now. Sending the same bytes again is safe."},
 		{Inconsistent, "inconsistent log", "Two signed tree heads contradict each other, stored bytes contradict the signed head, or the log holds an entry that its rules " +
-			"do not allow. The message names the file with the evidence; keep this file. From arl replay: a trace or the report does not follow " +
+			"do not allow. If the ledger's own signatures convict it, the message names the file with the evidence; keep this file. From arl replay: a trace or the report does not follow " +
 			"from scenario and policy."},
 		{Incomplete, "rollback incomplete", "An incident ended PARTIAL or FAILED: some effects were not undone. arl incident show names these effects, with the reports of their agents."},
 		{RateLimited, "rate limited", "The client sends too many requests, or the issuer has used its hourly quota. Send the same bytes again later."},

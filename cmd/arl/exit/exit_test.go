@@ -7,9 +7,12 @@ import (
 	"os"
 	"testing"
 
+	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/agreement"
+	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/export"
 	"recoveryledger/verify"
 )
 
@@ -34,6 +37,32 @@ func TestFailedVerificationHasItsOwnExitCode(t *testing.T) {
 	}
 	if got := Code(refused); got != Usage || Problem(refused) != entry.Malformed {
 		t.Errorf("a refusal alone: exit code %d, problem %s", got, Problem(refused))
+	}
+}
+
+// What convicts a ledger is kept in a file. What a mirror or a disk may have done, too, has the
+// same exit code, and no file.
+func TestOnlyProofIsKept(t *testing.T) {
+	finding := &audit.FindingError{Refusal: entry.Refuse(entry.UnknownIssuer, "iss", "nobody"), Receipt: verify.Receipt{Head: "note"}}
+	wrong := &audit.IndexError{Wrong: &complete.RootError{}}
+	for name, c := range map[string]struct {
+		err  error
+		kind string // of the file; empty: there is none
+	}{
+		"an entry":        {finding, "audit"},
+		"an index":        {wrong, "audit"},
+		"a fork":          {&verify.ForkError{First: "a", Second: "b"}, "fork"},
+		"one head":        {&verify.ForkError{First: "a"}, ""},
+		"another root":    {&audit.RootError{Head: verify.SignedHead{Note: "a"}, Detail: "other leaves"}, ""},
+		"a cut bundle":    {audit.ErrDamaged, ""},
+		"another history": {With(Inconsistent, export.ErrInconsistent), ""},
+		"a proven one":    {With(Inconsistent, fmt.Errorf("%w: %w", export.ErrInconsistent, &verify.ForkError{First: "a", Second: "b"})), "fork"},
+	} {
+		err := fmt.Errorf("read: %w", c.err)
+		found, ok := Contradicted(err)
+		if got := Code(err); got != Inconsistent || ok != (c.kind != "") || ok && (found.Kind != c.kind || found.Evidence == nil) {
+			t.Errorf("%s: exit code %d, %+v", name, got, found)
+		}
 	}
 }
 

@@ -156,6 +156,9 @@ func (a *Agent) Obey(ctx context.Context, t *access.Target, secret []byte, hooks
 		err = agent.Run(ctx, runtime, a.Server)
 	}
 	if fork, ok := errors.AsType[*agent.ForkError](err); ok {
+		if fork.Older == "" || fork.Newer == "" { // what the store says of the fork is damaged
+			return exit.With(exit.Inconsistent, err)
+		}
 		return exit.Contradicts("heads", &fork.Evidence, err)
 	}
 	if _, key := errors.AsType[*keys.KMSError](err); errors.Is(err, agent.ErrStopped) && !key {

@@ -59,26 +59,12 @@ func OpenAuditor(w *witness.Witness, c *witness.Config, from Auditing) (*witness
 	}
 	gate := &audit.Gate{Source: from.Source, Root: from.Root, Place: audit.Place{Path: filepath.Join(own.Dir, "fold"), Root: from.Root},
 		Found: func(err error) {
-			found := evidenceOf(err)
+			found := audit.Evidence(err)
 			path, failed := from.Keep("audit", found)
-			if found != nil {
-				failed = errors.Join(failed, w.Accuse(from.Root.Origin, found))
-			}
+			failed = errors.Join(failed, w.Accuse(from.Root.Origin, found))
 			from.Logger.Error("THE AUDITOR COSIGNS NOTHING MORE: the log is wrong", "error", err.Error(), "evidence", path, "kept", failed == nil)
 		},
 		Failed: func(err error) { from.Logger.Warn("audit", "error", err.Error()) }}
 	own.Gate = func(signed string) error { return gate.Pass(context.Background(), signed) }
 	return OpenWitness(&own)
-}
-
-// evidenceOf returns the document of an audit's finding.
-func evidenceOf(err error) *verify.Evidence {
-	found, ok := errors.AsType[interface {
-		error
-		Evidence() *verify.Evidence
-	}](err)
-	if !ok {
-		return nil
-	}
-	return found.Evidence()
 }

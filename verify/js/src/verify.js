@@ -143,14 +143,14 @@ class Run {
   forks() {
     const found = [];
     for (const e of this.m.evidence) {
-      if (e.evidence !== "fork" || e.root === undefined) continue;
-      const older = /** @type {SignedHead} */ (this.opened.get(e.older ?? ""));
-      const newer = /** @type {SignedHead} */ (this.opened.get(e.newer ?? ""));
+      if (e.evidence !== "fork") continue;
+      const [a, b] = [e.older, e.newer].map((note = "") => this.opened.get(note));
+      if (!a || !b) this.missing(2, "that its head contradicts another", "the other tree head");
+      if (!a || !b || e.root === undefined) continue;
       const path = e.path ?? [];
-      if (!checkConsistency({ size: older.size, root: e.root }, newer, hashes(path)))
-        throw new StepError(2, `evidence of heads of size ${older.size} and ${newer.size}`, "the proof does not verify");
-      if (older.root !== e.root) throw new ForkError(older.note, newer.note, `the tree of size ${newer.size} began otherwise than the ledger signed at size ${older.size}`);
-      found.push({ old: older.size, new: newer.size, path });
+      if (!checkConsistency({ size: a.size, root: e.root }, b, hashes(path))) throw new StepError(2, `evidence of heads of size ${a.size} and ${b.size}`, "the proof does not verify");
+      if (a.root !== e.root) throw new ForkError(a.note, b.note, `the tree of size ${b.size} began otherwise than the ledger signed at size ${a.size}`);
+      found.push({ old: a.size, new: b.size, path });
     }
     return found;
   }
