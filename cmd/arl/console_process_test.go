@@ -4,6 +4,7 @@ package main_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -248,8 +249,32 @@ func (m *machine) unconfirmed(id uint64) {
 	}
 }
 
+// newFront is a proxy before a ledger. With lie set it changes one answer: the last entry of a
+// bundle.
+func newFront(target *atomic.Pointer[url.URL], lie *atomic.Bool) *httptest.Server {
+	return httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(q *httputil.ProxyRequest) {
+			q.SetURL(target.Load())
+			q.Out.Header.Set("Accept-Encoding", "identity")
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if !strings.HasPrefix(r.Request.URL.Path, "/tile/entries/") || !lie.CompareAndSwap(true, false) {
+				return nil
+			}
+			entries, err := io.ReadAll(r.Body)
+			if err == nil {
+				entries[len(entries)-2] ^= 1 // the last digit of registered_at
+			}
+			r.Body = io.NopCloser(bytes.NewReader(entries))
+			return err
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	})
+}
+
 // TestConsoleOutlivesTheLedger shows the last verified state without contact, goes on
-// when the ledger is back, and shows a fork and nothing else when it is not the same.
+// when the ledger is back, and shows a fork and nothing else when it is not the same. An entry
+// that a proxy changes once accuses nobody: the console reads the log again.
 func TestConsoleOutlivesTheLedger(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -262,8 +287,8 @@ func TestConsoleOutlivesTheLedger(t *testing.T) {
 		m.must(exec.Command("cp", "-a", first+part, twin+part).Run())
 	}
 	var target atomic.Pointer[url.URL]
-	front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(q *httputil.ProxyRequest) { q.SetURL(target.Load()) },
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) }})
+	var lie atomic.Bool
+	front := newFront(&target, &lie)
 	defer front.Close()
 	aim := func() {
 		at, err := url.Parse(m.url)
@@ -284,6 +309,12 @@ func TestConsoleOutlivesTheLedger(t *testing.T) {
 	c := m.console("--url", front.URL, "--key", ann)
 	if _, body := c.get("/log"); !strings.Contains(body, "✓ derived here") {
 		t.Errorf("with contact: %s", body)
+	}
+	lie.Store(true)
+	changed := write()
+	c.logs("the log is read again")
+	for _, body := c.get("/log"); !strings.Contains(body, fmt.Sprintf("derived here from %d entries", changed+1)); {
+		_, body = c.get("/log")
 	}
 	m.kill()
 	c.logs("no contact with the ledger")
@@ -307,6 +338,8 @@ func TestConsoleOutlivesTheLedger(t *testing.T) {
 
 	m.data, m.args = twin, []string{"--home", t.TempDir()} // a machine that has accepted nothing
 	m.start()
+	for write() < changed { // another entry at the same index
+	}
 	for published := ""; !strings.Contains(published, fmt.Sprintf("\n%d\n", index+1)); {
 		if published == "" {
 			write() // another entry at the same index
