@@ -37,15 +37,15 @@ func BeganOtherwise(older, newer SignedHead, nodes merkle.NodeReader) *ForkError
 	}
 	frontier, err := merkle.NewFrontier(older.Size, nodes)
 	if err != nil {
-		return nil
+		return nil //nolint:nilerr // nothing was shown
 	}
 	began, err := frontier.Head()
 	if err != nil || began == older.Head {
-		return nil
+		return nil //nolint:nilerr // nothing was shown
 	}
 	path, err := merkle.ProveConsistency(older.Size, newer.Size, nodes)
 	if err != nil || merkle.CheckConsistency(began, newer.Head, path) != nil {
-		return nil
+		return nil //nolint:nilerr // nothing was shown
 	}
 	return &ForkError{First: older.Note, Second: newer.Note, Root: &began.Root, Path: path, Detail: fmt.Sprintf(
 		"the signed log of size %d, root %s, began with root %s at size %d, and signed there is root %s",

@@ -479,7 +479,7 @@ func TestFailureMatrixNamesRunbooks(t *testing.T) {
 		}
 		for link := range strings.SplitSeq(cells[2], ", ") {
 			match := links.FindStringSubmatch(link)
-			if match == nil || match[1] != match[2] {
+			if len(match) != 3 || match[1] != match[2] {
 				t.Errorf("%s: %q is no runbook: %s", section, link, line)
 				continue
 			}

@@ -288,20 +288,18 @@ func (f *Fold) Promotion(name string, law Law) (p *entry.Promotion, lacks []*ent
 
 // lacksReport says what is against a promotion by a report. An empty digest names no report.
 func (f *Fold) lacksReport(digest entry.Digest) []*entry.Refusal {
-	all := f.current.lacksEvidence()
 	refuse := func(format string, args ...any) *entry.Refusal {
-		one := entry.Refuse(entry.StateConflict, "rollout.report", format, args...)
-		all = append(all, one)
-		return one
+		return entry.Refuse(entry.StateConflict, "rollout.report", format, args...)
 	}
+	all := f.current.lacksEvidence()
 	switch newest := f.reportOf(f.current.Terms.CandidateDigest, f.current.Terms.BaselineDigest); {
 	case newest == nil:
-		refuse("the log has no report that compares the candidate with the baseline (ROL-4)").
-			WithRemedy("arl recover --policy CANDIDATE --baseline REPORT --ledger … registers one")
+		all = append(all, refuse("the log has no report that compares the candidate with the baseline (ROL-4)").
+			WithRemedy("arl recover --policy CANDIDATE --baseline REPORT --ledger … registers one"))
 	case newest.digest != digest:
-		refuse("the newest report of candidate and baseline is %s (ROL-4)", newest.digest)
+		all = append(all, refuse("the newest report of candidate and baseline is %s (ROL-4)", newest.digest))
 	case !newest.promotes:
-		refuse("the newest report of candidate and baseline does not say promote (ROL-4)").WithRemedy("abort the rollout")
+		all = append(all, refuse("the newest report of candidate and baseline does not say promote (ROL-4)").WithRemedy("abort the rollout"))
 	}
 	return all
 }

@@ -24,8 +24,8 @@ func fillRefs(v reflect.Value, n int, index uint64) int {
 		}
 		return left
 	case v.Kind() == reflect.Struct:
-		for i := range v.NumField() {
-			if n = fillRefs(v.Field(i), n, index); n < 0 {
+		for _, field := range v.Fields() {
+			if n = fillRefs(field, n, index); n < 0 {
 				break
 			}
 		}

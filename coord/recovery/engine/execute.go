@@ -50,8 +50,8 @@ type Run struct {
 	Progress func(done, total int64)
 }
 
-// Asks reports whether people are asked about what the run leaves to them. A comparison asks nobody:
-// a simulated run, or a recorded one with a baseline.
+// Asks reports whether people are asked about what the run leaves to them. A comparison asks
+// nobody: a simulated run, or a recorded one with a baseline.
 func (r *Run) Asks() bool {
 	return r.Mode == ModeLive || r.Mode == ModeRecorded && r.Baseline == nil
 }

@@ -235,8 +235,9 @@ func TestImport(t *testing.T) {
 	})
 }
 
-// TestAnInterruptedImportGoesOn loses the connection in the middle of a file. The next import passes
-// over what is registered, also where a batch ended in the middle of a case, and registers the rest.
+// TestAnInterruptedImportGoesOn loses the connection in the middle of a file. The next import
+// passes over what is registered, also where a batch ended in the middle of a case, and registers
+// the rest.
 func TestAnInterruptedImportGoesOn(t *testing.T) {
 	s := newSite(t)
 	var runs strings.Builder
