@@ -48,6 +48,10 @@ import (
 	"recoveryledger/verify"
 )
 
+// EngineError is an error with which the storage engine ends the process ([Config.Fatal]) while
+// entries are still ordered.
+type EngineError = engine.FatalError
+
 var (
 	// ErrStopped is the answer when the log no longer takes entries. A submitted entry is in the
 	// log only if a receipt says so.

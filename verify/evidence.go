@@ -39,8 +39,8 @@ type Evidence struct {
 	Kind   EvidenceKind `json:"evidence" enum:"fork,entry,equivocation,index" doc:"what the document shows: two histories of a ledger, a wrong entry, two objects of an agent under one id, or a wrong index"`
 	Detail string       `json:"detail" doc:"text of the maker of the evidence; nothing proves this text"`
 
-	// Older and Newer are signed notes, of a fork. A document with one alone is [Inconclusive]:
-	// what its head contradicts is not in it.
+	// Older and Newer are signed notes, of a fork. A document with one head, alone or twice, is
+	// [Inconclusive]: what its head contradicts is not in it.
 	Older string `json:"older,omitempty" doc:"with fork: the tree head of the smaller size, a signed note"`
 	Newer string `json:"newer,omitempty" doc:"with fork: the tree head of the larger size, or the other tree head of the same size"`
 	// Root and Path convict where the sizes differ: the newer tree itself says by
@@ -71,7 +71,7 @@ type Evidence struct {
 // Evidence returns the document by which others can check the fork, or nil if the error lacks one
 // of the two heads: one head contradicts nothing.
 func (e *ForkError) Evidence() *Evidence {
-	if e.First == "" || e.Second == "" {
+	if e.First == "" || e.Second == "" || e.First == e.Second {
 		return nil
 	}
 	return &Evidence{Kind: EvidenceFork, Detail: e.Detail, Older: e.First, Newer: e.Second, Root: e.Root, Path: e.Path}
@@ -180,21 +180,25 @@ func (e *Evidence) check() error {
 
 // forks holds two tree heads of different sizes to what the newer tree says of its
 // beginning (step 2): another root there than the one that was signed is a fork.
-// The same root is a proof of consistency. One head alone contradicts nothing.
+// The same root is a proof of consistency. One head alone, or twice, contradicts nothing.
 func (v *run) forks(m *Material) error {
 	for i := range m.Evidence {
 		e := &m.Evidence[i]
 		if err := e.check(); err != nil {
 			return err
 		}
-		if e.Kind == EvidenceFork && (e.Older == "" || e.Newer == "") {
-			v.missing(StepConsistency, "the other tree head",
-				"that the ledger signed a tree head that contradicts that of size %d: the evidence has no other one", v.opened[e.Older+e.Newer].Size)
-		}
-		if e.Kind != EvidenceFork || e.Root == nil {
+		if e.Kind != EvidenceFork {
 			continue
 		}
 		older, newer := v.opened[e.Older], v.opened[e.Newer]
+		if e.Older == "" || e.Newer == "" || older.Head == newer.Head {
+			v.missing(StepConsistency, "the other tree head",
+				"that the ledger signed a tree head that contradicts that of size %d: the evidence has no other one", max(older.Size, newer.Size))
+			continue
+		}
+		if e.Root == nil {
+			continue
+		}
 		if err := merkle.CheckConsistency(merkle.Head{Size: older.Size, Root: *e.Root}, newer.Head, e.Path); err != nil {
 			return &StepError{Step: StepConsistency, What: fmt.Sprintf("evidence of heads of size %d and %d", older.Size, newer.Size), Cause: err}
 		}

@@ -69,7 +69,8 @@ func TestEvidenceOfAForkConvicts(t *testing.T) {
 func TestEvidenceOfOneHead(t *testing.T) {
 	l, _ := working(t)
 	fork, _ := working(t)
-	for _, e := range []*verify.Evidence{{Kind: verify.EvidenceFork, Newer: l.Signed(15)}, {Kind: verify.EvidenceFork, Older: l.Signed(15)}} {
+	for _, e := range []*verify.Evidence{{Kind: verify.EvidenceFork, Newer: l.Signed(15)}, {Kind: verify.EvidenceFork, Older: l.Signed(15)},
+		{Kind: verify.EvidenceFork, Older: l.Signed(15), Newer: l.Signed(15)}} {
 		for _, heads := range [][]string{nil, {l.Signed(15)}} {
 			var m verify.Material
 			must(t, m.AddEvidence(*e))
@@ -86,7 +87,7 @@ func TestEvidenceOfOneHead(t *testing.T) {
 		_, err := verified(t, accepted, e)
 		wantFork(t, err, fork.Signed(15), l.Signed(15))
 	}
-	for _, err := range []*verify.ForkError{{First: l.Signed(15)}, {Second: l.Signed(15)}, {}} {
+	for _, err := range []*verify.ForkError{{First: l.Signed(15)}, {Second: l.Signed(15)}, {First: l.Signed(15), Second: l.Signed(15)}, {}} {
 		if e := err.Evidence(); e != nil {
 			t.Errorf("%+v", e)
 		}

@@ -140,6 +140,7 @@ func (m *evidenceMaker) forks(t *testing.T) {
 	m.put("fork-turned-round", "the newer head stands in the place of the older", fork(other.Signed(15), l.Signed(9), began, path))
 	m.put("fork-one-head", "one head, which contradicts nothing alone", &verify.Evidence{Kind: verify.EvidenceFork, Detail: "an audit", Newer: l.Signed(15)})
 	m.put("fork-one-head-older", "one head, in the place of the older", &verify.Evidence{Kind: verify.EvidenceFork, Detail: "an audit", Older: l.Signed(15)})
+	m.put("fork-same-head", "one head twice", forkEvidence("nobody", l.Signed(15), l.Signed(15)))
 	forged := strings.Replace(l.Signed(15), "\n15\n", "\n14\n", 1)
 	m.put("fork-forged-head", "a head that the ledger did not sign", forkEvidence("a liar", forged, other.Signed(15)))
 	m.put("fork-of-nothing", "no head", &verify.Evidence{Kind: verify.EvidenceFork})

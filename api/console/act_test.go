@@ -401,6 +401,7 @@ func TestAlone(t *testing.T) {
 		{console.Standing{Reading: &console.Reading{Done: 412, Size: 1000}}, []string{"412 of 1000", "<progress"}},
 		{console.Standing{Found: &console.Found{Detail: "two roots of size 7", Evidence: "/home/ann/fork-1.json"}},
 			[]string{"Do not trust this ledger", "two roots of size 7", "arl verify /home/ann/fork-1.json"}},
+		{console.Standing{Found: &console.Found{Detail: "another root"}}, []string{"Do not trust this ledger", "another root", "arl log audit"}},
 	} {
 		d := &desk{Log: l, keys: keys.keys}
 		c, err := console.New(&console.Config{Source: alone{shown{l}, test.at}, Origin: testlog.Origin, Derived: true, Signing: d})

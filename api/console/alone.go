@@ -8,7 +8,11 @@ func (k *Console) alone(w http.ResponseWriter) *page {
 	at := k.cfg.Source.Standing()
 	switch {
 	case at.Found != nil:
-		return &page{name: "alone", Title: "Do not trust this ledger", Command: "arl verify " + at.Found.Evidence, Body: at, At: at, Alone: true}
+		command := "arl log audit"
+		if at.Found.Evidence != "" {
+			command = "arl verify " + at.Found.Evidence
+		}
+		return &page{name: "alone", Title: "Do not trust this ledger", Command: command, Body: at, At: at, Alone: true}
 	case at.Reading != nil:
 		w.Header().Set("Refresh", "1")
 		return &page{name: "alone", Title: "Reading the log", Command: "arl log audit", Body: at, At: at, Alone: true}

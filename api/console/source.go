@@ -34,7 +34,7 @@ type Reading struct{ Done, Size uint64 }
 // Found is what a machine found against a ledger.
 type Found struct {
 	Detail   string
-	Evidence string // file that convicts the ledger; empty: it could not be written
+	Evidence string // file that convicts the ledger; empty: nothing does, or it could not be written
 }
 
 // Source has a log, and the state that follows from it. Its methods may be called at any

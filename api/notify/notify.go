@@ -49,8 +49,8 @@ type Config struct {
 	Evidence string
 	// Logger takes failures of endpoints. Nil: silence.
 	Logger *slog.Logger
-	// Failed is told of each error with which the log could not be read. Endpoints call it at the
-	// same time. Nil: nobody is told.
+	// Failed is told of each error with which an entry could not be read, or made no message.
+	// Endpoints call it at the same time. Nil: nobody is told.
 	Failed func(err error)
 	// Closed says that the log could not be opened: only [Notifier.Forked] is called.
 	Closed bool

@@ -215,6 +215,8 @@ func (s *Server) postCosignatures(r *request) error {
 		return entry.Refuse(entry.BadSignature, "", "%v", err).WithRemedy("cosign the newest: GET " + api.PathRound)
 	case errors.Is(err, witness.ErrNotAsked):
 		return entry.Refuse(entry.UnknownIssuer, "", "%v", err).WithRemedy("name the witness in the policy: arl policy apply")
+	case errors.Is(err, witness.ErrAhead):
+		return entry.Refuse(entry.Stale, "", "%v", err).WithRemedy("set the clock of the witness")
 	case errors.Is(err, witness.ErrNoRound):
 		return entry.Refuse(entry.Stale, "", "%v", err).WithRemedy("cosign the newest: GET " + api.PathRound)
 	}

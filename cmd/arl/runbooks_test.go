@@ -171,8 +171,8 @@ func ranCommands(script string) (lines []string) {
 		if rest, serves := strings.CutPrefix(line+" ", "serve "); serves {
 			lines = append(lines, strings.TrimSpace("arl serve "+rest))
 		}
-		if rest, member := strings.CutPrefix(line, "member "); member { // which reads its token from a file
-			lines = append(lines, "arl serve --cluster --data "+strings.ReplaceAll(rest, "@token", "TOKEN"))
+		if rest, member := strings.CutPrefix(line, "member "); member {
+			lines = append(lines, "arl serve --cluster --data "+rest)
 		}
 	}
 	for _, program := range programs.FindAllStringSubmatch(script, -1) {
@@ -336,7 +336,8 @@ var exitReasons = map[string]exitReason{
 var exitPlaces = map[string][]exitReason{
 	"node/witness.go conflicts":       {{"cosigned another history of this log", "fork"}, {"entries are lost", "restored-from-backup"}},
 	"node/publish.go conflict":        {{"is published", "restored-from-backup"}, {"is no tree head of this log", "restored-from-backup"}},
-	"node/founding.go ContinuesKnown": {{"this machine has accepted", "restored-from-backup"}, {"the ledger forked", "ledger-down"}},
+	"node/founding.go ContinuesKnown": {{"the ledger forked", "ledger-down"}},
+	"node/inplace.go Continues":       {{"this machine has accepted", "restored-from-backup"}},
 	"trust/profile.go RefuseKnown":    {{"this start would begin a new log", "ledger-down"}},
 	"node/index.go CheckIndex":        nil, // arl log fsck
 	"node/restore.go restoreError":    nil, // arl restore

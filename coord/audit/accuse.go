@@ -50,10 +50,11 @@ func otherRoot(computed merkle.Head, head verify.SignedHead) string {
 	return fmt.Sprintf("the entries of the log have the root %s, its signed tree head of size %d has %s", computed.Root, head.Size, head.Root)
 }
 
-// Evidence returns the document by which an error convicts the ledger, or nil if the error convicts
-// nobody. Only what the ledger has signed convicts it: a receipt of a wrong entry, or two signed
-// tree heads. A [*RootError], [ErrDamaged] and an error of reading may be the fault of whoever
-// stores or carries the log.
+// Evidence returns the document by which an error accuses the ledger, or nil if the error accuses
+// nobody. Only what the ledger has signed accuses it: a receipt of a wrong entry, or two tree
+// heads. Two tree heads of different sizes convict the ledger only with the proof that the newer
+// tree began otherwise. Without the proof a check of the document is inconclusive. A [*RootError],
+// [ErrDamaged] and an error of reading may be the fault of whoever stores or carries the log.
 func Evidence(err error) *verify.Evidence {
 	if found, ok := errors.AsType[*FindingError](err); ok {
 		return found.Evidence()

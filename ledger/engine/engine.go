@@ -83,6 +83,16 @@ func lastOption(text string) string {
 	return option + " in " + title
 }
 
+// FatalError is an error after which the engine must not go on. Any goroutine of the engine may
+// meet the error, and hold locks of the engine, while entries are still ordered.
+type FatalError struct{ err error }
+
+// Error implements error.
+func (e *FatalError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error beneath, which is [ErrCorrupt] if a file is damaged.
+func (e *FatalError) Unwrap() error { return e.err }
+
 // Logger passes on the messages of the engine. It passes on the same error once a minute,
 // because the engine retries some failed work at once, without end. Fatalf ends the process, as
 // the engine demands: the engine acknowledges lost writes if Fatalf returns.
@@ -113,7 +123,7 @@ func (s *Logger) Fatalf(format string, args ...any) {
 			err = fmt.Errorf("%w: %s", ErrCorrupt, brief(fmt.Sprintf(format, args...)))
 		}
 	}
-	s.Ends(err)
+	s.Ends(&FatalError{err})
 	panic("engine: Logger.Ends returned")
 }
 

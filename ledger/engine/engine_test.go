@@ -47,7 +47,7 @@ func TestFatalEndsTheProcess(t *testing.T) {
 			defer func() { _ = recover() }() // a process would have ended before
 			l.Fatalf("write: %v", test.cause)
 		}()
-		if got == nil || errors.Is(got, engine.ErrCorrupt) != test.class {
+		if _, own := errors.AsType[*engine.FatalError](got); !own || errors.Is(got, engine.ErrCorrupt) != test.class {
 			t.Errorf("%v: ended with %v", test.cause, got)
 		}
 	}

@@ -207,16 +207,24 @@ func (r *Rounds) add(rd *round, w party, answer string, took time.Duration) erro
 	text, _, _ := strings.Cut(rd.head.Note, "\n\n")
 	var good string
 	var at int64
+	refused := ErrCosignature
 	for line := range strings.Lines(answer) {
 		var ok bool
-		if at, ok = w.quorum.Cosigned(w.Name, text+"\n\n"+line); ok && at <= time.Now().Add(skew).Unix() {
+		if at, ok = w.quorum.Cosigned(w.Name, text+"\n\n"+line); !ok {
+			continue
+		}
+		if at <= time.Now().Add(skew).Unix() {
 			good = line
 			break
 		}
+		refused = ErrAhead
 	}
 	state := r.states[w.Key]
-	if good == "" || state == nil {
-		return ErrCosignature
+	switch {
+	case state == nil:
+		return errOver
+	case good == "":
+		return refused
 	}
 	if rd.head.Size >= state.Size {
 		state.Size, state.At = rd.head.Size, at

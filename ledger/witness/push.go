@@ -20,7 +20,8 @@ const offerTime = time.Second
 // Errors of a push.
 var (
 	ErrNotAsked    = errors.New("witness: the policies name no witness that made one of the cosignatures")
-	ErrCosignature = errors.New("its answer has no good cosignature by the key that the policy names")
+	ErrCosignature = errors.New("witness: no good cosignature by the key that the policy names")
+	ErrAhead       = errors.New("witness: the cosignature is of a time to come: the clock of the witness is ahead")
 	ErrNoRound     = errors.New("witness: the tree head belongs to no round that is open now")
 )
 
@@ -87,9 +88,9 @@ func (r *Rounds) asked(q *verify.Quorum, name string) bool {
 
 // Push takes the cosignatures on a signed head, of witnesses whom the policies name, and
 // returns how many counted. The head's own signatures are not needed. The error is
-// [ErrNotAsked], [ErrCosignature], [ErrNoRound], a [*verify.FormatError], an error of the
-// log that was to be compared, or a [*ConflictError]: the head is signed by the log's own key, and
-// the log does not have it. After that one [Rounds.Run] ends with it too.
+// [ErrNotAsked], [ErrCosignature], [ErrAhead], [ErrNoRound], a [*verify.FormatError], an error of
+// the log that was to be compared, or a [*ConflictError]: the head is signed by the log's own key,
+// and the log does not have it. After that one [Rounds.Run] ends with it too.
 func (r *Rounds) Push(signed string) (counted int, err error) {
 	root := r.cfg.Root()
 	text, lines, ok := strings.Cut(signed, "\n\n")
@@ -138,7 +139,9 @@ func (r *Rounds) Push(signed string) (counted int, err error) {
 			continue
 		}
 		if err := r.add(rd, w, own.String(), 0); err != nil {
-			refused = err
+			if !errors.Is(refused, ErrCosignature) {
+				refused = err
+			}
 			continue
 		}
 		counted++

@@ -67,12 +67,13 @@ func (m *Machine) Fold(ctx context.Context, l *Log, name string) (*Fold, error) 
 // follow reads the entries from source that the fold lacks, and checks all of them against the
 // head.
 func (m *Machine) follow(ctx context.Context, l *Log, source audit.Source, f *Fold, tell func(done, total uint64)) error {
-	var err error
-	f.Follower, f.Report, err = audit.Run(ctx, source, l.Root, f.Head, audit.Config{From: f.Follower, Progress: tell})
-	if err == nil {
-		f.Now = l.Clock(f)
+	follower, report, err := audit.Run(ctx, source, l.Root, f.Head, audit.Config{From: f.Follower, Progress: tell})
+	if err != nil {
+		return err // the fold keeps its follower: another goroutine may ask for the clock
 	}
-	return err
+	f.Follower, f.Report = follower, report
+	f.Now = l.Clock(f)
+	return nil
 }
 
 // Clock returns the newest known time of the ledger's clock, in Unix milliseconds. It is not before

@@ -28,8 +28,6 @@ type Source struct {
 	logger  *slog.Logger
 	still   bool // a stopped ledger: the log does not grow
 
-	failed string // the error after which Run has read the log again; empty: there was none
-
 	// lock guards the content of the fold, and the fields below.
 	lock     sync.RWMutex
 	fold     *access.Fold
@@ -79,8 +77,8 @@ func (s *Source) Run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		err := s.step(ctx)
-		if found, contradicts := exit.Contradicted(err); contradicts {
-			s.accuse(found)
+		if contradicts(err) {
+			s.accuse(err)
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
@@ -148,14 +146,9 @@ func (s *Source) settled() {
 }
 
 // again begins again after an error in the middle of a step: the fold must not be used after such
-// an error. A contradiction is final. Leaves that are not the leaves under the tree head are no
-// contradiction: whoever carries the leaves may have changed them.
+// an error. A contradiction is final.
 func (s *Source) again(err error) error {
-	if _, contradicts := exit.Contradicted(err); !contradicts {
-		if text := err.Error(); text != s.failed { // the next try may end so, too
-			s.failed = text
-			s.logger.Warn("the log is read again", "error", text)
-		}
+	if !contradicts(err) {
 		s.change(func(at *console.Standing) { *at = console.Standing{Reading: &console.Reading{}} })
 		s.begin()
 	}
@@ -173,15 +166,30 @@ func (s *Source) lost(err error) {
 	}
 }
 
-// accuse keeps the evidence of a contradiction, and lets the pages show nothing else.
-func (s *Source) accuse(found *exit.Contradiction) {
-	file, err := s.machine.Trust.KeepEvidence(found.Kind, found.Evidence)
-	if err != nil {
-		s.logger.Error("the evidence could not be written", "error", err.Error())
-		file = ""
+// contradicts reports whether an error says something against the log. Leaves that do not give the
+// root of the signed tree head convict nobody, since whoever carries the leaves may have changed
+// them. The console shows nothing of such a log either.
+func contradicts(err error) bool {
+	_, found := exit.Contradicted(err)
+	_, other := errors.AsType[*audit.RootError](err)
+	return found || other
+}
+
+// accuse keeps the evidence of a contradiction, if there is any, and lets the pages show nothing
+// else.
+func (s *Source) accuse(err error) {
+	detail, file := err.Error(), ""
+	if found, ok := exit.Contradicted(err); ok {
+		kept, failed := s.machine.Trust.KeepEvidence(found.Kind, found.Evidence)
+		if failed != nil {
+			s.logger.Error("the evidence could not be written", "error", failed.Error())
+		} else {
+			file = kept
+		}
+		detail = found.Error()
 	}
-	s.change(func(at *console.Standing) { at.Found = &console.Found{Detail: found.Error(), Evidence: file} })
-	s.logger.Error("the ledger contradicts itself: nothing of it is shown any more", "error", found.Error(), "evidence", file)
+	s.change(func(at *console.Standing) { at.Found = &console.Found{Detail: detail, Evidence: file} })
+	s.logger.Error("the ledger contradicts itself: nothing of it is shown any more", "error", detail, "evidence", file)
 }
 
 // Standing implements [console.Source].

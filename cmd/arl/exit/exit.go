@@ -349,15 +349,18 @@ func Contradicted(err error) (found *Contradiction, ok bool) {
 	return nil, false
 }
 
-// fileKind returns the word for the name of the file of an error that convicts a ledger.
+// fileKind returns the word for the name of the file of an error that [audit.Evidence] knows, in
+// the order of that function.
 func fileKind(err error) string {
-	if _, ok := errors.AsType[*verify.ForkError](err); ok {
-		return "fork"
+	_, finding := errors.AsType[*audit.FindingError](err)
+	_, derived := errors.AsType[*audit.IndexError](err)
+	if finding || derived {
+		return "audit"
 	}
 	if _, ok := errors.AsType[*verify.IndexError](err); ok {
 		return "index"
 	}
-	return "audit"
+	return "fork"
 }
 
 // Problem returns the problem type of an error, if it has one. A failed verification has none: no
@@ -395,7 +398,7 @@ func Meanings() []Meaning {
 		{Quorum, "quorum incomplete", "The proposal has fewer approvals than the policy asks for. arl incident show says how many are missing."},
 		{Unavailable, "timeout, unavailable", "The command could not reach the ledger, or the ledger takes no entries now. Sending the same bytes again is safe."},
 		{Inconsistent, "inconsistent log", "Two signed tree heads contradict each other, stored bytes contradict the signed head, or the log holds an entry that its rules " +
-			"do not allow. If the ledger's own signatures convict it, the message names the file with the evidence; keep this file. From arl replay: a trace or the report does not follow " +
+			"do not allow. If signatures of the ledger show it, the message names the file with the evidence; keep this file. From arl replay: a trace or the report does not follow " +
 			"from scenario and policy."},
 		{Incomplete, "rollback incomplete", "An incident ended PARTIAL or FAILED: some effects were not undone. arl incident show names these effects, with the reports of their agents."},
 		{RateLimited, "rate limited", "The client sends too many requests, or the issuer has used its hourly quota. Send the same bytes again later."},

@@ -113,8 +113,8 @@ const gatherMost = 5 * time.Second
 // clients reached the ledger, like [LastWord]. No request of theirs is answered any more. t is nil
 // for plain HTTP.
 //
-// Whoever calls Halt may hold a lock of the storage engine for ever, and some metrics read the log.
-// So metrics that do not come in time are given up, and the ledger ends without a last word.
+// Some metrics read the log, which may be damaged. So metrics that do not come in time are given
+// up, and the ledger ends without a last word.
 func (c *Cutoff) Halt(ctx context.Context, m *metrics.Metrics, t *certificate.Files, err error) {
 	c.Cut()
 	if errors.Is(err, agreement.ErrDiverged) {

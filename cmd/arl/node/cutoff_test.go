@@ -18,11 +18,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2"
+
 	"recoveryledger/api/metrics"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/agreement"
+	"recoveryledger/ledger/engine"
 )
 
 // shown is a server of metrics at a listener that can be cut.
@@ -165,6 +168,22 @@ func TestFatalOnDamage(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 		})
+	}
+}
+
+// TestFatalOfTheEngineEndsAtOnce: the storage engine meets damage beside the order, so that nothing
+// may be waited for.
+func TestFatalOfTheEngineEndsAtOnce(t *testing.T) {
+	const child = "ARL_TEST_ENGINE_FATAL"
+	if os.Getenv(child) != "" {
+		life := &node.Life{Logger: slog.New(slog.DiscardHandler), Data: "data", Halt: func(error) { fmt.Println("halts") }}
+		(&engine.Logger{Ends: life.Fatal}).Fatalf("compaction: %v", pebble.ErrCorruption)
+	}
+	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFatalOfTheEngineEndsAtOnce$")
+	process.Env = append(os.Environ(), child+"=true")
+	said, err := process.Output()
+	if code := process.ProcessState.ExitCode(); code != exit.Inconsistent || len(said) > 0 {
+		t.Errorf("%q, exit code %d: %v", said, code, err)
 	}
 }
 

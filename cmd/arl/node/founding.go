@@ -134,10 +134,6 @@ func (n *Node) ContinuesKnown() error {
 	if known == nil {
 		return nil
 	}
-	if size := n.Log.Head().Size; known.Size > size {
-		return fmt.Errorf("%w: the database has size %d, but this machine has accepted a signed tree head of %d: %s",
-			ledger.ErrRolledBack, size, known.Size, ledger.LostRemedy)
-	}
 	err = n.Continues(*known, n.Log.Head().SignedHead)
 	if fork, ok := errors.AsType[*verify.ForkError](err); ok {
 		return fmt.Errorf("%w: %w", ledger.ErrRolledBack, fork)

@@ -103,8 +103,13 @@ func (n *Node) Cosigned() string { return "" }
 
 // Continues checks that the newer head continues the older head, by the tree of the log. The log
 // must have, or have had, the newer head. If the newer head does not continue the older head, the
-// error is evidence.
+// error is evidence. If the newer head is smaller, the log is an older copy, and the error is
+// [ledger.ErrRolledBack].
 func (n *Node) Continues(older, newer verify.SignedHead) error {
+	if older.Size > newer.Size {
+		return fmt.Errorf("%w: the database has size %d, but this machine has accepted a signed tree head of %d: %s",
+			ledger.ErrRolledBack, newer.Size, older.Size, ledger.LostRemedy)
+	}
 	path, err := n.Log.Consistency(older.Size, newer.Size)
 	if err == nil {
 		err = merkle.CheckConsistency(older.Head, newer.Head, path)

@@ -137,8 +137,10 @@ func (l *Life) Stop(n *Node, why, err error) {
 	l.Logger.Info("stop", attrs...)
 }
 
-// Fatal ends the process at once. A failed write must leave no trace in memory, and the next start
-// reads the state on disk.
+// Fatal ends the process. A failed write must leave no trace in memory, and the next start reads
+// the state on disk. The process ends at once, unless the order itself has met damage, or is not
+// that of the other nodes: nothing is registered while the order waits here, so that Halt has the
+// time to show the last metrics. The storage engine meets damage in goroutines beside the order.
 func (l *Life) Fatal(err error) {
 	l.ending.Lock()
 	attrs := []any{"error", err.Error()}
@@ -149,8 +151,9 @@ func (l *Life) Fatal(err error) {
 		attrs = append(attrs, "remedy", damageRemedy(l.Data, cmp.Or(l.Anchor, l.Data+".anchor")))
 	}
 	l.Logger.Error("fatal: the ledger stops and answers no more requests", attrs...)
-	if l.Halt != nil && (errors.Is(err, agreement.ErrDiverged) || errors.Is(err, ledger.ErrCorrupt)) {
-		// The watchdog asks the goroutine that orders entries, which may be the one that is here.
+	_, beside := errors.AsType[*ledger.EngineError](err)
+	if l.Halt != nil && !beside && (errors.Is(err, agreement.ErrDiverged) || errors.Is(err, ledger.ErrCorrupt)) {
+		// The watchdog asks the goroutine that orders entries, which is the one that is here.
 		_ = service.Stopping() // the process ends in any case
 		l.Halt(err)
 	}

@@ -139,17 +139,18 @@ class Run {
     return this.bySize.get(size) ?? (this.seen?.size === size ? this.seen : undefined);
   }
 
-  /** Proofs in evidence of two heads of one log that are no fork. */
+  /** Proofs of evidence that is no fork. */
   forks() {
     const found = [];
     for (const e of this.m.evidence) {
       if (e.evidence !== "fork") continue;
       const [a, b] = [e.older, e.newer].map((note = "") => this.opened.get(note));
-      if (!a || !b) this.missing(2, "that its head contradicts another", "the other tree head");
-      if (!a || !b || e.root === undefined) continue;
+      const one = !a || !b || a.size === b.size;
+      if (one) this.missing(2, "that it is a fork", "the other head");
+      if (one || e.root === undefined) continue;
       const path = e.path ?? [];
-      if (!checkConsistency({ size: a.size, root: e.root }, b, hashes(path))) throw new StepError(2, `evidence of heads of size ${a.size} and ${b.size}`, "the proof does not verify");
-      if (a.root !== e.root) throw new ForkError(a.note, b.note, `the tree of size ${b.size} began otherwise than the ledger signed at size ${a.size}`);
+      if (!checkConsistency({ size: a.size, root: e.root }, b, hashes(path))) throw new StepError(2, "evidence", "the proof does not verify");
+      if (a.root !== e.root) throw new ForkError(a.note, b.note, `the tree of size ${b.size} began otherwise than signed at size ${a.size}`);
       found.push({ old: a.size, new: b.size, path });
     }
     return found;
@@ -162,7 +163,7 @@ class Run {
     return reached;
   }
 
-  // Step 1, as far as the root names witnesses
+  // Step 1: witnesses
 
   witnesses() {
     const { quorum } = this.opener;

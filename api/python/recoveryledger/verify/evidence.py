@@ -193,8 +193,8 @@ class _Case:
             raise Convicted("fork")
 
     def _connect(self) -> None:
-        if self.report.kind == "fork" and not (self.e["older"] and self.e["newer"]):
-            self.missing.add(2)  # the other head: one alone contradicts nothing
+        if self.report.kind == "fork" and len(self.by_size) < 2:
+            self.missing.add(2)  # the other head: one, alone or twice, contradicts nothing
         if self.report.kind == "fork" and self.e["root"] is not None:
             older, newer = self.heads[self.e["older"]], self.heads[self.e["newer"]]
             self._consistent(_Head(older.size, self.e["root"]), newer, self.e["path"])
