@@ -258,9 +258,11 @@ func (f *Fold) AdmitPolicy(p *entry.Policy, law Law) error {
 		return entry.Refuse(entry.StateConflict, "recovery", "not the candidate %s (ROL-4)", now.Terms.CandidateDigest).
 			WithRemedy("promote exactly what the rollout began with")
 	}
-	lacks := f.lacksReport(p.Rollout.Report)
+	var lacks []*entry.Refusal
 	if p.Rollout.Report == "" {
 		lacks = now.lacksWaivers(law)
+	} else {
+		lacks = f.lacksReport(p.Rollout.Report)
 	}
 	if len(lacks) > 0 {
 		return lacks[0]

@@ -10,6 +10,7 @@ import (
 
 	"recoveryledger/ledger/witness"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -112,6 +113,24 @@ func TestAChangedCosignatureIsNone(t *testing.T) {
 	changed := regexp.MustCompile(`(?m)....(=*)$`).ReplaceAllString(lines, "AAAA$1")
 	if n, err := r.Push(headText(s.Newest().Head) + "\n" + changed); n != 0 || !errors.Is(err, witness.ErrCosignature) {
 		t.Errorf("%d, %v", n, err)
+	}
+}
+
+// TestACosignatureOfATimeToComeIsNoForgery pushes a good cosignature of an hour from now: the clock
+// of the witness is wrong, and its key is its own.
+func TestACosignatureOfATimeToComeIsNoForgery(t *testing.T) {
+	s := newSource(t, "a", "b")
+	_, key := testlog.WitnessKey("w1")
+	r := s.rounds(terms(policyOf(1, named{name: "anna", key: key})), "")
+	run(t, r)
+	ctx, over := context.WithTimeout(t.Context(), 10*time.Second)
+	defer over()
+	head, err := r.Offer(ctx, 0)
+	must(t, err)
+	for ahead, want := range map[time.Duration]error{time.Hour: witness.ErrAhead, 0: nil} {
+		if n, err := r.Push(testlog.Cosigned(head.Note, "w1", time.Now().Add(ahead).Unix())); !errors.Is(err, want) || (n == 1) != (want == nil) {
+			t.Errorf("%v ahead: %d, %v", ahead, n, err)
+		}
 	}
 }
 

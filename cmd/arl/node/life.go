@@ -33,8 +33,8 @@ type Life struct {
 	Address           string // address of the listener
 	Began             time.Time
 	// Halt is called before the process ends, because its node of a cluster is not like the others
-	// ([agreement.ErrDiverged]), or its log is damaged ([ledger.ErrCorrupt]). It may take minutes.
-	// Nil: nothing is called.
+	// ([agreement.ErrDiverged]), or the order has met damage of its log ([ledger.ErrCorrupt]). It
+	// may take minutes. Nil: nothing is called.
 	Halt func(err error)
 	// Bar shows the progress of the opening to a person at a terminal. Nil: nobody sits there, and
 	// the process log has a line every 10 seconds.
