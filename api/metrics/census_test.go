@@ -131,6 +131,7 @@ func crowded(tb testing.TB, c *coordinator.Replica) *Metrics {
 	m.Anchor(filepath.Join(dir, "anchor"), l, origin) // none is there: the series of its lag are absent
 	m.Lanes(func() (none fair.LaneState) { return none })
 	m.Notifications(func() map[string]time.Duration { return map[string]time.Duration{"people": 0} })
+	m.Publishing(func() (uint64, time.Duration) { return 0, 0 })
 	return m
 }
 

@@ -34,7 +34,8 @@ func (m *Metrics) Find() words.Finding {
 // Read tells what the metrics of a ledger say, in the text format of Prometheus: what
 // [Metrics.Find] tells, the free space on its disk beside the reserve, how far its anchor is, how
 // old its backup is at the time now, if there is one, and, if the ledger notifies endpoints, which
-// of them takes nothing. The error says where the text is malformed.
+// of them takes nothing, and, if it publishes its log, how late that is. The error says where the
+// text is malformed.
 func Read(text []byte, now time.Time) ([]words.Finding, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))
@@ -50,6 +51,9 @@ func Read(text []byte, now time.Time) ([]words.Finding, error) {
 		found = append(found, told)
 	}
 	if told, ok := by.notifications(); ok {
+		found = append(found, told)
+	}
+	if told, ok := by.publishing(); ok {
 		found = append(found, told)
 	}
 	return found, nil
@@ -99,7 +103,7 @@ func (by figures) backup(now time.Time) (found words.Finding, ok bool) {
 }
 
 const (
-	lateMin      = 60.0 // seconds that a message waits for its endpoint before people are told
+	lateMin      = 60.0 // seconds that a message or a tree head waits before people are told
 	endpointsMax = 32   // endpoints that are told of: a ledger has no more, and a liar may name any
 )
 
@@ -121,6 +125,17 @@ func (by figures) notifications() (found words.Finding, ok bool) {
 			Remedy: "repair the receiver or the disk: the ledger's log has the error, and the ledger tries again at least every 5 minutes"}, true
 	}
 	return words.Finding{Check: "notifications", State: words.FindingOK, Detail: "no message has waited for a minute"}, ok
+}
+
+// publishing says what the place of --publish has; not ok: the ledger has published nothing.
+func (by figures) publishing() (found words.Finding, ok bool) {
+	size, _ := by.gauge("arl_published_size")
+	late, _ := by.gauge("arl_published_late_seconds")
+	if late > lateMin {
+		return words.Finding{Check: "publishing", State: words.FindingWarn, Detail: fmt.Sprintf("the place of --publish is %s late", seconds(math.Round(min(late, 1e9)))),
+			Remedy: "repair the place: the ledger's log has the error, and the ledger tries again at least every minute"}, true
+	}
+	return words.Finding{Check: "publishing", State: words.FindingOK, Detail: fmt.Sprintf("size %.0f is published", size)}, size > 0
 }
 
 // refusalsMax bounds the problems that are told of: a ledger has fewer, and a liar may name any.

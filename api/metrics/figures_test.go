@@ -77,6 +77,14 @@ func TestRead(t *testing.T) {
 	if err != nil || len(found) != 4 || found[3].State != words.FindingOK {
 		t.Errorf("endpoints in time: %+v, %v", found, err)
 	}
+	found, err = metrics.Read([]byte("# TYPE arl_published_late_seconds gauge\narl_published_late_seconds 327.4\n"), now)
+	if err != nil || len(found) != 4 || found[3].State != words.FindingWarn || found[3].Detail != "the place of --publish is 5m27s late" {
+		t.Errorf("a late place: %+v, %v", found, err)
+	}
+	found, err = metrics.Read([]byte("# TYPE arl_published_size gauge\narl_published_size 9\n# TYPE arl_published_late_seconds gauge\narl_published_late_seconds 2\n"), now)
+	if err != nil || len(found) != 4 || found[3].State != words.FindingOK || found[3].Detail != "size 9 is published" {
+		t.Errorf("a place in time: %+v, %v", found, err)
+	}
 	for made, want := range map[string]words.Finding{
 		"1799999940":    {Check: "backup", State: words.FindingOK, Detail: "made 1m0s ago, with size 7"},
 		"1.8000001e+09": {Check: "backup", State: words.FindingOK, Detail: "made 0s ago, with size 7"},
@@ -101,6 +109,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("# TYPE arl_submission_seconds histogram\narl_submission_seconds_bucket{le=\"NaN\"} -1\narl_submission_seconds_count 1e300\n"))
 	f.Add([]byte("arl_refusals_total{problem=\"\\n\"} +Inf\narl_disk_free_bytes NaN\narl_anchor_lag_entries -Inf\n"))
 	f.Add([]byte("# TYPE arl_backup_timestamp_seconds gauge\narl_backup_timestamp_seconds 1e10\narl_backup_entries NaN\n"))
+	f.Add([]byte("arl_published_size NaN\narl_published_late_seconds +Inf\n"))
 	f.Add([]byte("arl_notifications_late_seconds{endpoint=\"e\"} +Inf\narl_notifications_late_seconds{endpoint=\"f\"} NaN\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if found, err := metrics.Read(text, now); (err == nil) != (len(found) >= 3) {

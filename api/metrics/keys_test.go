@@ -33,8 +33,8 @@ func TestKeyThatIsAway(t *testing.T) {
 	}
 }
 
-// TestChecksAndNotifications shows the last check of each kind, the last backup, and how late each
-// endpoint is.
+// TestChecksAndNotifications shows the last check of each kind, the last backup, how late each
+// endpoint is, and what is published.
 func TestChecksAndNotifications(t *testing.T) {
 	m := New()
 	m.Checks(func(check string) *Checked {
@@ -45,8 +45,9 @@ func TestChecksAndNotifications(t *testing.T) {
 	})
 	m.Backup(func() *Checked { return &Checked{At: 1_900_000_000_000, Sound: true, Entries: 6} })
 	m.Notifications(func() map[string]time.Duration { return map[string]time.Duration{"people": 90 * time.Second} })
+	m.Publishing(func() (uint64, time.Duration) { return 5, 400 * time.Second })
 	text := shown(t, m.Handler())
-	for _, sample := range []string{`arl_checked_timestamp_seconds{check="fsck"} 1.8e+09`, `arl_checked_sound{check="fsck"} 1`, `arl_checked_entries{check="fsck"} 7`,
+	for _, sample := range []string{`arl_published_size 5`, `arl_published_late_seconds 400`, `arl_checked_timestamp_seconds{check="fsck"} 1.8e+09`, `arl_checked_sound{check="fsck"} 1`, `arl_checked_entries{check="fsck"} 7`,
 		`arl_checked_timestamp_seconds{check="audit"} 0`, `arl_checked_sound{check="audit"} 0`, `arl_notifications_late_seconds{endpoint="people"} 90`,
 		`arl_backup_timestamp_seconds 1.9e+09`, `arl_backup_entries 6`} {
 		if !strings.Contains(text, sample+"\n") {

@@ -157,6 +157,15 @@ func (m *Metrics) Notifications(late func() map[string]time.Duration) {
 	})
 }
 
+// Publishing shows the size of the tree head that is published, and how late its place is.
+func (m *Metrics) Publishing(status func() (size uint64, late time.Duration)) {
+	m.add("publishing", func(emit emit) {
+		size, late := status()
+		emit("arl_published_size", float64(size))
+		emit("arl_published_late_seconds", late.Seconds())
+	})
+}
+
 // Disk shows the free space in a directory, the reserve in bytes, and whether writes are taken.
 func (m *Metrics) Disk(dir string, reserve uint64) {
 	m.add("disk", func(emit emit) {

@@ -45,6 +45,8 @@ var elsewhere = map[string][2]string{
 	"arl_cluster_etcd_bytes":             {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_etcd_bytes"`},
 	"arl_cluster_etcd_used_bytes":        {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_etcd_used_bytes"`},
 	"arl_cluster_etcd_quota_bytes":       {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_etcd_quota_bytes"`},
+	"arl_published_size":                 {"../../testdata/scripts/drill_publishing-late.txtar", `metric arl_published_size 4`},
+	"arl_published_late_seconds":         {"../../testdata/scripts/drill_publishing-late.txtar", `metric arl_published_late_seconds >1`},
 	"arl_notifications_late_seconds":     {"../../testdata/scripts/drill_notifications-late.txtar", `metric 'arl_notifications_late_seconds{endpoint="people"}' !0`},
 }
 

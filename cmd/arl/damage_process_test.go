@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -108,7 +109,8 @@ func (m *machine) metrics() string {
 // TestADamagedEntryIsCounted flips a bit in an entry that a starting ledger does not read: the
 // ledger starts, answers the reader of the entry with an error, and counts what it read. The same
 // for an entry that is not in the database any more, once the bit is right again. An endpoint of
-// --notify that was not told of the entry yet reads it, too: that is counted, though nobody asks.
+// --notify that was not told of the entry yet, a publisher and an index read it, too: that is
+// counted, though nobody asks.
 func TestADamagedEntryIsCounted(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -136,20 +138,23 @@ func TestADamagedEntryIsCounted(t *testing.T) {
 	m.must(damage.Flip(m.data, bits))
 	m.must(damage.Lose(m.data, e.Sig))
 	m.unreadable(middle.Index, "lost")
-	m.untold("lost")
-}
-
-// untold starts the ledger with an endpoint that was told of nothing yet, and wants the violation
-// of the invariant counted.
-func (m *machine) untold(invariant string) {
-	m.t.Helper()
-	file := filepath.Join(m.t.TempDir(), "notify.yaml")
+	file := filepath.Join(t.TempDir(), "notify.yaml")
 	m.must(os.WriteFile(file, []byte("endpoints:\n  - {name: pager, exec: [\"true\"]}\n"), 0o600))
 	m.must(os.MkdirAll(filepath.Join(m.data, "notify"), 0o700))
 	m.must(os.WriteFile(filepath.Join(m.data, "notify", "pager.json"), []byte(`{"index":0,"files":{}}`), 0o600))
-	m.args = append(m.args, "--notify", file)
+	m.meets("lost", "--notify", file)
+	m.meets("lost", "--publish", "file://"+t.TempDir())
+	m.meets("lost", "--index")
+}
+
+// meets starts the ledger with a follower of its log that begins at the first entry, and wants the
+// violation of the invariant counted, though no client reads.
+func (m *machine) meets(invariant string, follower ...string) {
+	m.t.Helper()
+	args := m.args
+	m.args = append(slices.Clip(args), follower...)
 	m.start()
-	defer m.stop()
+	defer func() { m.stop(); m.args = args }()
 	counter := `arl_invariant_violations_total{invariant="` + invariant + `"} `
 	for deadline := time.Now().Add(time.Minute); ; {
 		text := m.metrics()
@@ -157,7 +162,7 @@ func (m *machine) untold(invariant string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			m.t.Fatalf("no %s is counted\n%s", invariant, m.stderr.String())
+			m.t.Fatalf("%q: no %s is counted\n%s", follower, invariant, m.stderr.String())
 		}
 	}
 }

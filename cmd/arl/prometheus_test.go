@@ -64,7 +64,7 @@ func scriptCondition(condition string) (bool, error) {
 // scriptPrometheus starts a real Prometheus, which scrapes the ledger of the script and evaluates
 // the alerts of docs/operations. It returns when each rule is evaluated without an error, each
 // metric that a rule reads has data, and each node of a cluster is scraped. The metrics of a
-// cluster have data only where there is one.
+// cluster and of an index have data only where there is one.
 func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
 	rules, err := os.ReadFile(filepath.FromSlash("../../docs/operations/alerts.yaml"))
 	ts.Check(err)
@@ -88,6 +88,7 @@ func scriptPrometheus(ts *testscript.TestScript, _ bool, _ []string) {
 		_ = process.Wait()
 	})
 	names := slices.Compact(slices.Sorted(slices.Values(regexp.MustCompile(`\barl_[a-z0-9_]+`).FindAllString(string(rules), -1))))
+	names = slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "arl_index_") })
 	if all := members(ts); len(all) == 0 {
 		names = slices.DeleteFunc(names, ofCluster)
 	} else {

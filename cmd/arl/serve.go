@@ -132,7 +132,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	n, err := node.Open(ctx, node.Options{
 		Dir: o.data, Origin: o.origin, Create: true, Serves: true, Decides: !o.acceptNoCoordinator, Index: o.index, Anchor: o.anchor,
 		AcceptAnchor: o.acceptAnchor, AcceptClock: o.acceptClock,
-		Reserve: o.reserveBytes(), Logger: logger, Observe: counts.Commit, Machine: a.trust(),
+		Reserve: o.reserveBytes(), Logger: logger, Observe: counts.Commit, Unread: counts.Damaged, Machine: a.trust(),
 		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt)),
 		Fatal: e.alive.Fatal, Failed: o.lastWord.Damaged(counts, cutoff, e.tls), Progress: e.alive.Progress, URIs: o.keys, KeyUsed: counts.KeyUsed, Cluster: o.cell.Hook(),
 	})
@@ -213,7 +213,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	if err != nil {
 		return err
 	}
-	if err := cmp.Or(o.notifying.Begin(n, config.Metrics), o.publishing.Begin(ctx, n, p.Root, s.Checkpoint)); err != nil {
+	if err := cmp.Or(o.notifying.Begin(n, config.Metrics), o.publishing.Begin(ctx, n, config.Metrics, p.Root, s.Checkpoint)); err != nil {
 		return err
 	}
 	e.opened()

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -309,8 +310,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestRun: an error of the store is tried again, and what the log grows by is published, until the
-// end.
+// TestRun: an error of the store is told and tried again, and what the log grows by is published,
+// until the end.
 func TestRun(t *testing.T) {
 	p, l := newBucket(t), (&log{name: "a"}).grow(5)
 	put := make(chan int64, 1<<10) // a put was answered, or will be
@@ -324,8 +325,13 @@ func TestRun(t *testing.T) {
 		return true
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- p.publisher(l, nil).Run(ctx, 10*time.Millisecond) }()
+	ended, failed := make(chan error, 1), make(chan error, 1)
+	runs, err := publish.New(&publish.Config{Target: p.target(), Source: l, Open: openHead, Failed: func(err error) { failed <- err }})
+	must(t, err)
+	go func() { ended <- runs.Run(ctx, 10*time.Millisecond) }()
+	if err := <-failed; err == nil || publish.Conflicts(err) {
+		t.Errorf("the refusal of the store is told as %v", err)
+	}
 	for _, size := range []int{5, 300} {
 		l.grow(size)
 		for n := range put {
@@ -337,6 +343,42 @@ func TestRun(t *testing.T) {
 	cancel()
 	must(t, <-ended)
 	p.check(l)
+}
+
+// TestRunThatHangs: a store that does not answer makes its place late, from the start on and in a
+// later round.
+func TestRunThatHangs(t *testing.T) {
+	p, l := newBucket(t), (&log{name: "a"}).grow(5)
+	hangs, goesOn := make(chan int64), make(chan struct{})
+	var hung sync.Map // by the published size
+	p.on(func(_ int64, w http.ResponseWriter, r *http.Request) bool {
+		size := int64(p.published())
+		if _, before := hung.LoadOrStore(size, true); !before && size < 300 {
+			hangs <- size
+			<-goesOn
+		}
+		p.store.ServeHTTP(w, r)
+		return true
+	})
+	var now atomic.Int64
+	runs, err := publish.New(&publish.Config{Target: p.target(), Source: l, Open: openHead, Now: func() time.Time { return time.UnixMilli(now.Load()) }})
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- runs.Run(ctx, 10*time.Millisecond) }()
+	for _, want := range []struct{ hangs, at, late int64 }{{0, 7000, 7000}, {5, 7510, 500}} {
+		if at := <-hangs; at != want.hangs {
+			t.Errorf("the store has size %d, want %d", at, want.hangs)
+		}
+		now.Store(want.at)
+		if size, late := runs.Status(); size != uint64(want.hangs) || late != time.Duration(want.late)*time.Millisecond {
+			t.Errorf("size %d, %s late, want %+v", size, late, want)
+		}
+		l.grow(300)
+		goesOn <- struct{}{}
+	}
+	cancel()
+	must(t, <-ended)
 }
 
 func (p *place) published() uint64 {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,6 +40,8 @@ type Config struct {
 	Progress func(done, total uint64)
 	// Logger takes errors of Run. Nil: silence.
 	Logger *slog.Logger
+	// Failed is told of every error of Run that is tried again. Nil: nobody is.
+	Failed func(error)
 }
 
 // Limits of a publisher.
@@ -56,8 +59,14 @@ const (
 )
 
 // Publisher brings a target up to the published tree head of a log. Its methods must not be called
-// concurrently.
-type Publisher struct{ cfg *Config }
+// concurrently, but Status may be.
+type Publisher struct {
+	cfg *Config
+
+	mu   sync.Mutex // of what follows
+	size uint64     // of the tree head that the target was seen to have
+	due  time.Time  // when the next round is to end
+}
 
 // New returns a publisher. It makes no request.
 func New(c *Config) (*Publisher, error) {
@@ -77,7 +86,26 @@ func New(c *Config) (*Publisher, error) {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Publisher{&d}, nil
+	if d.Failed == nil {
+		d.Failed = func(error) {}
+	}
+	return &Publisher{cfg: &d, due: d.Now()}, nil
+}
+
+// Status returns the size of the newest tree head that the target is known to have, and for how
+// long the target may lack the log's. late is 0 while rounds end in time. A round that does not end
+// makes it late, too.
+func (p *Publisher) Status() (size uint64, late time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.size, max(0, p.cfg.Now().Sub(p.due))
+}
+
+// ended notes that a round left a tree head at the target, and when the next round is due.
+func (p *Publisher) ended(size uint64, pause time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.size, p.due = size, p.cfg.Now().Add(pause)
 }
 
 // Write publishes a log once to a location, as [Open] has it.
@@ -107,9 +135,11 @@ func (p *Publisher) Run(ctx context.Context, every time.Duration) error {
 			return err
 		case err != nil:
 			p.cfg.Logger.Warn("publishing failed: it is tried again", slog.String("error", err.Error()))
+			p.cfg.Failed(err)
 			pause = min(2*max(pause, time.Second), retryMax)
 		default:
 			pause = every
+			p.ended(report.Newer.Size, every)
 			if report.Newer != report.Older {
 				p.cfg.Logger.Debug("published", slog.Uint64("size", report.Newer.Size), slog.Int("files", report.Files))
 			}

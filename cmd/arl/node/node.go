@@ -73,7 +73,7 @@ type Node struct {
 	machine                   *trust.Store    // as in Options
 	passphrase, newPassphrase keys.Passphrase // as in Options
 	keyUsed                   func(key string, took time.Duration, err error)
-	failed                    func(error) // as in Options, not nil
+	failed, unread            func(error) // as in Options, not nil
 	watched                   []*watched  // keys in a KMS
 }
 
@@ -92,6 +92,7 @@ type Options struct {
 	Reserve      uint64              // free disk space in bytes below which entries are refused; 0: the default
 	Fatal        func(error)         // told when the log breaks; does not return
 	Failed       func(error)         // told why Run ends the ledger, before the log is closed; nil: nobody is
+	Unread       func(error)         // told of an error with which the index stopped; nil: nobody is
 	Logger       *slog.Logger        // nil: nothing is logged
 	Observe      func(ledger.Commit) // nil: commits are not counted
 	// Progress shows how far the state is built again while the log is opened; nil: nobody sees it.
@@ -177,9 +178,12 @@ func (o *Options) rebuilding(ctx context.Context, began time.Time) (tell func(do
 
 // Prepare opens a data directory without its log.
 func Prepare(o Options) (*Node, error) {
-	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve, serves: o.Serves, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase, keyUsed: o.KeyUsed, failed: o.Failed}
+	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve, serves: o.Serves, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase, keyUsed: o.KeyUsed, failed: o.Failed, unread: o.Unread}
 	if n.failed == nil {
 		n.failed = func(error) {}
+	}
+	if n.unread == nil {
+		n.unread = func(error) {}
 	}
 	if err := n.findAnchor(); err != nil {
 		return nil, err

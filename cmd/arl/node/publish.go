@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"recoveryledger/api/metrics"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger/publish"
 	"recoveryledger/merkle"
@@ -44,18 +45,21 @@ func (p *Publishing) Check() (err error) {
 	return exit.With(exit.Config, err)
 }
 
-// Begin compares what is published with the log. A head that is published and that the log does not
-// have is an error. A target that does not answer is none: Run asks again.
-func (p *Publishing) Begin(ctx context.Context, n *Node, root verify.Root, checkpoint func() (string, error)) (err error) {
+// Begin compares what is published with the log, and shows in m how far that is. A head that is
+// published and that the log does not have is an error. A target that does not answer is none: Run
+// asks again.
+func (p *Publishing) Begin(ctx context.Context, n *Node, m *metrics.Metrics, root verify.Root, checkpoint func() (string, error)) (err error) {
 	if p.target == nil {
+		m.Publishing(func() (uint64, time.Duration) { return 0, 0 })
 		return nil
 	}
 	open := func(signed []byte) (merkle.Head, error) { return root.Follow(n.Replica.View().Chain).Head(signed) }
 	p.publisher, err = publish.New(&publish.Config{Target: p.target, Source: &published{n, open, checkpoint}, Open: open, Size: n.Log.Size,
-		Reach: n.Reach, Logger: n.Logger})
+		Reach: n.Reach, Logger: n.Logger, Failed: m.Damaged})
 	if err != nil {
 		return err
 	}
+	m.Publishing(p.publisher.Status)
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	if err = p.publisher.Check(ctx); err == nil || publish.Conflicts(err) {

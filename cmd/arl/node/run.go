@@ -49,8 +49,10 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 	}
 	if n.Index != nil {
 		order.Go(func() error {
-			_ = n.Index.Run(using) // the index logs its error; a stopped index ends no ledger
-			return nil
+			if err := n.Index.Run(using); err != nil {
+				n.unread(err)
+			}
+			return nil // the index logs its error; a stopped index ends no ledger
 		})
 	}
 	order.Go(func() error { n.tryKeys(using); return nil })
