@@ -54,7 +54,9 @@ var boards = []board{
 		{"Without a fence, and unanswered", "What agents may build on, and what nobody answered.", "short", []query{{`arl_incidents_not_fenced`, "not fenced"}, {`arl_incidents_unacknowledged`, "unanswered"}}},
 	}},
 	{"log", "the log and its witnesses", "Is the log durable, witnessed and read?", []panel{
-		{"Size, and what is witnessed", "Whether witnesses keep up.", "short", []query{{`arl_log_size`, "log"}, {`arl_witnessed_size`, "witnessed"}}},
+		{"Size: log, witnesses, index, published", "Who keeps up with the log.", "short", []query{
+			{`arl_log_size`, "log"}, {`arl_witnessed_size`, "witnessed"}, {`arl_index_size`, "index"}, {`arl_published_size`, "published"},
+		}},
 		{"Age of the witnessed head", "Agents obey nothing older than bundle_max_age_ms.", "s", []query{{`arl_witnessed_age_seconds`, "age"}}},
 		{"Answers of witnesses a minute", "Who cosigns and who fails.", "short", []query{{`sum by (witness, result) (rate(arl_cosignatures_total[5m])) * 60`, "{{witness}} {{result}}"}}},
 		{"Commits, 99 of 100", "How long the disk takes.", "s", []query{{`histogram_quantile(0.99, sum by (le) (rate(arl_commit_seconds_bucket[5m])))`, "commit"}}},
