@@ -261,7 +261,7 @@ func (a *app) agentList(ctx context.Context, c *access.Connection, domain string
 	if err != nil {
 		return err
 	}
-	l := a.NewList("PRINCIPAL", "ROLES", "DOMAIN", "SPAN", "KEY", "SINCE", "STATE", "CORROBORATED", "DISMISSED", "TO BE UNDONE", "CORRECTED", "SIGNALS LEFT", "NEWEST")
+	l := a.NewList("PRINCIPAL", "ROLES", "DOMAIN", "SPAN", "KEY", "SINCE", "STATE", "CORROBORATED", "DISMISSED", "IN PLANS", "CORRECTED", "SIGNALS LEFT", "NEWEST")
 	for _, info := range chain.Agents() {
 		if domain != "" && info.Domain != domain {
 			continue

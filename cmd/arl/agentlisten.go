@@ -58,7 +58,9 @@ func (a *app) agentListenCommand(t *access.Target) *cobra.Command {
 	flags.StringVar(&o.Agent, "agent", "", "principal (default: the principal that the key is enrolled for)")
 	flags.StringVar(&o.Key, "key", "", "key file of the agent (required)")
 	o.Register(flags)
-	flags.StringSliceVar(&o.hooks, "hooks", []string{"drain", "restore", "compensate", "cancel", "probe"}, "hooks that the program handles")
+	// A program that looks at no hook takes back, whatever it is asked. Asked by Probe, it would
+	// take back twice.
+	flags.StringSliceVar(&o.hooks, "hooks", []string{"restore", "compensate"}, "hooks that the program tells apart: drain, restore, compensate, cancel, probe")
 	flags.StringSliceVar(&o.idempotent, "idempotent", nil, "idempotent hooks: a second run has no further effect")
 	flags.DurationVar(&o.limit, "limit", 10*time.Minute, "time after which the program is killed")
 	flags.BoolVar(&o.init, "init", false, "make the state of a new agent, and end")
@@ -126,6 +128,11 @@ func (o *listenOptions) program(a *app, held *os.File) (agent.Hooks, error) {
 				return agent.Hooks{}, exit.Usagef("%s %s: want some of drain, restore, compensate, cancel, probe", list.flag, name)
 			}
 			*list.into = append(*list.into, hook)
+		}
+	}
+	for _, hook := range p.Idempotent {
+		if !slices.Contains(p.Has, hook) {
+			return agent.Hooks{}, exit.Usagef("--idempotent %s: --hooks does not name it; pass --hooks %s,%s", hook, strings.Join(o.hooks, ","), hook)
 		}
 	}
 	return p.Hooks(), nil

@@ -1,8 +1,8 @@
 // Undo what `arl agent listen` asks for: one call on standard input, one report
 // on standard output.
 //
-//     arl agent listen --key worker.key --idempotent drain,restore,cancel \
-//         --exec node -- undo.mjs WORK
+//     arl agent listen --key worker.key --hooks drain,restore,compensate,cancel,probe \
+//         --idempotent drain,restore,cancel --exec node -- undo.mjs WORK
 //
 // WORK holds the agent's state (state.json), its checkpoints (checkpoints/ID.json),
 // the orders that stand (orders/ID.json) and those that were cancelled
