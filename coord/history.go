@@ -57,7 +57,7 @@ func (s *State) AgentCounts(p entry.Principal, now int64) (counts api.AgentCount
 	counts = api.AgentCounts{Corroborated: u.corroborated, Dismissed: u.dismissed, Corrections: u.corrections, Last: uint64(u.last)}
 	if policy, _ := s.chain.Policy(); policy != nil {
 		counts.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
-		counts.SignalsLeft = max(0, counts.SignalLimit-u.signals.used(now/minuteMS))
+		counts.SignalsLeft = max(0, counts.SignalLimit-u.signals.Used(now))
 	}
 	for _, of := range u.incidents {
 		if f := s.incidents[of].current; f != nil {

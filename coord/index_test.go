@@ -3,6 +3,7 @@ package coord
 import (
 	"testing"
 
+	"recoveryledger/coord/hour"
 	"recoveryledger/ledger/complete"
 	"recoveryledger/ledger/entry"
 )
@@ -68,7 +69,7 @@ func TestIndexQuota(t *testing.T) {
 		w.put(w.index(w.state.Size()))
 	}
 	number, _ := w.state.principals.Find([]byte("k"))
-	if u := w.state.usage[number]; u.entries != (ring{}) {
+	if u := w.state.usage[number]; u.entries != (hour.Count{}) {
 		t.Errorf("index entries count: %+v", u.entries)
 	}
 	w.checkAll()

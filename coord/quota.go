@@ -1,22 +1,22 @@
 package coord
 
 import (
+	"recoveryledger/coord/hour"
 	"recoveryledger/ledger/entry"
 )
 
 const (
-	minuteMS   = 60_000
-	hourMS     = 60 * minuteMS
-	dayMS      = 24 * hourMS
-	windowSize = 60 // minutes of a rolling hour
+	minuteMS = 60_000
+	hourMS   = 60 * minuteMS
+	dayMS    = 24 * hourMS
 )
 
 // usage counts the entries that an issuer has written in the last hour, and holds the verdicts on
 // its signals.
 type usage struct {
-	entries ring
-	signals ring  // among the entries
-	spoke   int64 // 1 + the minute of its last signal as executor; 0: none; derived
+	entries hour.Count
+	signals hour.Count // among the entries
+	spoke   int64      // 1 + the minute of its last signal as executor; 0: none; derived
 	// judged are the verdicts on its last signals, the newest last; verdicts
 	// counts them.
 	judged []verdict
@@ -53,55 +53,6 @@ func (u *verdicts) count(v verdict, n int64) {
 	}
 }
 
-// ring counts by the minute of registered_at over a rolling hour.
-type ring struct {
-	minute int64 // the newest minute that is counted
-	counts [windowSize]uint32
-}
-
-// add counts one more in a minute that is not before the newest.
-func (r *ring) add(minute int64) {
-	for range min(minute-r.minute, windowSize) {
-		r.minute++
-		r.counts[r.minute%windowSize] = 0
-	}
-	if r.minute != minute { // all are out of date
-		r.minute = minute
-	}
-	r.counts[minute%windowSize]++
-}
-
-// at returns the count of a minute.
-func (r *ring) at(minute int64) int64 {
-	if minute < 0 || minute > r.minute || minute <= r.minute-windowSize {
-		return 0
-	}
-	return int64(r.counts[minute%windowSize])
-}
-
-// used returns the count of the hour that a minute ends.
-func (r *ring) used(minute int64) (used int64) {
-	for m := minute - windowSize + 1; m <= minute; m++ {
-		used += r.at(m)
-	}
-	return used
-}
-
-// wait returns 0 if one more in the minute keeps within the limit. Else it returns the instant
-// (Unix milliseconds) from which on one more would.
-func (r *ring) wait(minute, limit int64) int64 {
-	used := r.used(minute)
-	if used < limit {
-		return 0
-	}
-	for m := minute - windowSize + 1; m < minute; m++ {
-		if used -= r.at(m); used < limit {
-			return (m + windowSize) * minuteMS
-		}
-	}
-	return (minute + windowSize) * minuteMS
-}
-
 // admitQuota checks REG-7. A refused request costs nothing: only Apply counts.
 func (s *State) admitQuota(e *entry.Entry, at int64) error {
 	policy, _ := s.chain.Policy()
@@ -111,15 +62,15 @@ func (s *State) admitQuota(e *entry.Entry, at int64) error {
 	}
 	u := &s.usage[number]
 	if limit := policy.Quotas.EntriesPerHour; limit > 0 {
-		if free := u.entries.wait(at/minuteMS, limit); free > 0 {
+		if free := u.entries.Wait(at, limit); free > 0 {
 			return rateLimited(e, "entries", limit, free-at)
 		}
 	}
 	if signal, ok := e.Body.(*entry.Signal); ok {
 		limit := u.signalLimit(policy.Quotas.SignalsPerHour)
-		free := u.signals.wait(at/minuteMS, limit)
+		free := u.signals.Wait(at, limit)
 		if signal.Standing == entry.StandingExecutor {
-			limit, free = max(1, limit), min(free, u.waitExecutor(at/minuteMS))
+			limit, free = max(1, limit), min(free, u.waitExecutor(at))
 		}
 		if free > 0 {
 			return rateLimited(e, "signals", limit, free-at)
@@ -138,9 +89,9 @@ func (u *usage) signalLimit(base int64) int64 {
 // waitExecutor returns 0 if the issuer has written no signal about its own executions in the last
 // hour, else the instant (Unix milliseconds) from which on that is so. So an issuer is heard about
 // its own executions once an hour, however much it wrote about other executions.
-func (u *usage) waitExecutor(minute int64) int64 {
-	if free := u.spoke - 1 + windowSize; u.spoke > 0 && free > minute {
-		return free * minuteMS
+func (u *usage) waitExecutor(now int64) int64 {
+	if free := (u.spoke-1)*minuteMS + hourMS; u.spoke > 0 && free > now {
+		return free
 	}
 	return 0
 }
@@ -157,9 +108,9 @@ func (s *State) applyQuota(e *entry.Entry, principal uint32, at int64) {
 	if e.Kind == entry.KindIndex { // the ledger sets their pace, and decisions must not wait for them
 		return
 	}
-	u.entries.add(at / minuteMS)
+	u.entries.Add(at)
 	if signal, ok := e.Body.(*entry.Signal); ok {
-		u.signals.add(at / minuteMS)
+		u.signals.Add(at)
 		if signal.Standing == entry.StandingExecutor {
 			u.spoke = 1 + at/minuteMS
 		}

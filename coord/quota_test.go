@@ -3,8 +3,6 @@ package coord
 import (
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"recoveryledger/ledger/entry"
 )
 
@@ -84,39 +82,4 @@ func TestExecutorIsAlwaysHeard(t *testing.T) {
 	w.at = free
 	w.put(w.signal("b", entry.StandingExecutor, "b#2"))
 	w.checkAll()
-}
-
-// TestRing compares the ring with a list of all minutes.
-func TestRing(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var r ring
-		var all []int64
-		minute := rapid.Int64Range(0, 100).Draw(t, "start")
-		for range rapid.IntRange(0, 200).Draw(t, "count") {
-			minute += rapid.SampledFrom([]int64{0, 0, 0, 1, 2, 58, 59, 60, 61, 1000}).Draw(t, "step")
-			r.add(minute)
-			all = append(all, minute)
-		}
-		now := minute + rapid.Int64Range(0, 61).Draw(t, "later")
-		limit := rapid.Int64Range(1, 100).Draw(t, "limit")
-		used := func(now int64) (n int64) {
-			for _, m := range all {
-				if m > now-windowSize {
-					n++
-				}
-			}
-			return n
-		}
-		want := int64(0)
-		if used(now) >= limit {
-			free := now
-			for used(free) >= limit {
-				free++
-			}
-			want = free * minuteMS
-		}
-		if got := r.wait(now, limit); got != want {
-			t.Fatalf("wait %d, want %d", got, want)
-		}
-	})
 }

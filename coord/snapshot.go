@@ -177,17 +177,10 @@ func (s *State) snapshotLeaves(c *codec.Codec) {
 	}
 }
 
-func (r *ring) snapshot(c *codec.Codec) {
-	codec.Number(c, &r.minute, entry.MaxInteger/minuteMS+1)
-	for i := range r.counts {
-		codec.Number(c, &r.counts[i], math.MaxUint32+1)
-	}
-}
-
 // snapshot passes the usage of a principal.
 func (u *usage) snapshot(c *codec.Codec) {
-	u.entries.snapshot(c)
-	u.signals.snapshot(c)
+	u.entries.Snapshot(c)
+	u.signals.Snapshot(c)
 	codec.List(c, &u.judged, judgedMax, func(v *verdict) { v.snapshot(c) })
 	if c.Reading() {
 		for _, v := range u.judged {
