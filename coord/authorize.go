@@ -323,6 +323,7 @@ func (s *State) applyForce(d *decisionOf, a *assessment, as decided) {
 	}
 	for _, n := range a.signals {
 		s.involve(s.signals[n].issuer, d.number)
+		s.indexExecutions(d.number, s.signals[n].subject)
 	}
 	s.link(f)
 	s.begin(f, as.index, d.now)

@@ -10,6 +10,7 @@ import (
 // restored state derives at once.
 func (w *world) checkDerived(other *State) {
 	w.t.Helper()
+	w.checkJoins(other)
 	for i, inc := range w.state.incidents {
 		if was := other.incidents[i].missed; inc.missed != was {
 			w.t.Fatalf("incident %d: missed answer %+v, restored %+v", inc.opened, inc.missed, was)
@@ -37,6 +38,24 @@ func (w *world) checkDerived(other *State) {
 		if !maps.Equal(byName(w.state, f.restores), byName(other, g.restores)) || !maps.Equal(byName(w.state, f.waits), byName(other, g.waits)) ||
 			!maps.Equal(f.through, g.through) {
 			w.t.Fatalf("incident %d: order %+v, restored %+v", inc.opened, f.order, g.order)
+		}
+	}
+}
+
+// checkJoins compares which incident a signal about each execution and each task would join.
+func (w *world) checkJoins(other *State) {
+	w.t.Helper()
+	subjects := []uint32{}
+	for exec := range w.state.graph.Size() {
+		subjects = append(subjects, exec)
+	}
+	for number := range w.state.tasks.list {
+		subjects = append(subjects, taskBit|uint32(number))
+	}
+	for _, subject := range subjects {
+		number, joins := w.state.joins(subject)
+		if was, joined := other.joins(subject); joins != joined || number != was {
+			w.t.Fatalf("a signal about %s joins incident number %d (%t), restored %d (%t)", w.state.subjectRef(subject), number, joins, was, joined)
 		}
 	}
 }

@@ -120,3 +120,32 @@ func TestLateApprovalOfWhatHasChanged(t *testing.T) {
 	}
 	w.checkAll()
 }
+
+// TestMergedTask signals a task again once an older incident has taken up the first signal: the
+// second one joins the older incident, in the state that the log led to and in one that was
+// restored.
+func TestMergedTask(t *testing.T) {
+	w, task := taskWorld(t, entry.TaskInProgress)
+	w.put(w.work("a", "x", task, entry.EffectNone))
+	w.done("b", "y", entry.EffectCompensable, "a#x")
+	older := w.put(w.signal("b", entry.StandingExecutor, "b#y")).Index
+	w.decide("k", entry.ActAuthorize, older)
+	younger := w.put(w.signal("a", entry.StandingExecutor, task)).Index
+	w.decide("k", entry.ActEscalate, older)
+	w.put(w.answer("p1", older, "approve"))
+	w.next()
+	if got := w.incident(younger).mergedInto; got != older {
+		t.Fatalf("merged into %d, want %d", got, older)
+	}
+	w.at += hourMS // a is heard about its own work again
+	for _, s := range []*State{w.state, restored(t, w.snapshot())} {
+		if number, joins := s.joins(s.mustSubject(task)); !joins || s.incidents[number].opened != older {
+			t.Errorf("a signal about %s joins an incident: %v, %d", task, joins, number)
+		}
+	}
+	again := w.put(w.signal("a", entry.StandingExecutor, task)).Index
+	if id, _ := w.state.IncidentOf(again); id != older {
+		t.Errorf("the second signal is of incident %d, want %d", id, older)
+	}
+	w.checkAll()
+}
