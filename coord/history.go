@@ -188,10 +188,13 @@ func (s *State) Commands(agent entry.Principal) (list []api.Command) {
 	return list
 }
 
-// ExecutionView is an execution as it stands, and its workflow.
+// ExecutionView is an execution as it stands, its workflow, and the incidents that report it.
 type ExecutionView struct {
 	api.Execution
 	Wid entry.WorkflowID
+	// Reported are the ids of the incidents with a signal about the execution or its task, other
+	// than a dismissed signal. The newest incident comes first.
+	Reported []uint64
 }
 
 // Workflow returns up to limit executions of a workflow, the newest first. Only executions with an
@@ -237,5 +240,11 @@ func (s *State) viewExecution(exec uint32, now int64) ExecutionView {
 	if comp, is := s.executions.comps[exec]; is {
 		v.Compensates = s.refOf(comp.exec)
 	}
+	for inc, sig := range s.signalsAbout(exec) {
+		if sig.verdict.disposition != dismissed && !slices.Contains(v.Reported, inc.opened) {
+			v.Reported = append(v.Reported, inc.opened)
+		}
+	}
+	slices.Reverse(v.Reported)
 	return v
 }

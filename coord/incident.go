@@ -2,6 +2,7 @@ package coord
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 
 	"recoveryledger/coord/scope"
@@ -210,21 +211,39 @@ func (s *State) concerns(inc *incident, exec uint32) bool {
 // one that the subject concerns and that was not merged. No principal would judge a signal that
 // joins a merged incident.
 func (s *State) joins(subject uint32) (number uint32, ok bool) {
-	lists := [][]uint32{s.incidentsByExecution[subject]}
-	if task, of := s.tasks.of[subject]; of {
-		lists = append(lists, s.incidentsByExecution[taskBit|task])
+	for _, number := range s.incidentsAbout(subject) {
+		if inc := s.incidents[number]; inc.state.Open() && inc.mergedInto == 0 && s.concerns(inc, subject) {
+			return number, true
+		}
 	}
-	for _, list := range lists {
-		for _, n := range list {
-			if inc := s.incidents[n]; inc.state.Open() && inc.mergedInto == 0 && s.concerns(inc, subject) {
-				if !ok || n < number {
-					number, ok = n, true
+	return 0, false
+}
+
+// incidentsAbout returns the incidents that may concern a subject or, for an execution, its task:
+// ascending numbers. The list is not to be changed.
+func (s *State) incidentsAbout(subject uint32) []uint32 {
+	own := s.incidentsByExecution[subject]
+	task, of := s.tasks.of[subject]
+	if !of || len(s.incidentsByExecution[taskBit|task]) == 0 {
+		return own
+	}
+	both := slices.Concat(own, s.incidentsByExecution[taskBit|task])
+	slices.Sort(both)
+	return slices.Compact(both)
+}
+
+// signalsAbout yields the signals about an execution or its task, each with every incident that
+// disposes of it, in the order of the incidents.
+func (s *State) signalsAbout(exec uint32) iter.Seq2[*incident, *signal] {
+	return func(yield func(*incident, *signal) bool) {
+		for _, number := range s.incidentsAbout(exec) {
+			for _, n := range s.incidents[number].signals {
+				if sig := &s.signals[n]; s.isAbout(sig, exec) && !yield(s.incidents[number], sig) {
+					return
 				}
-				break
 			}
 		}
 	}
-	return number, ok
 }
 
 // indexExecutions notes that an incident may concern executions. A note is never removed: each

@@ -264,3 +264,57 @@ func TestFenceObstacle(t *testing.T) {
 		}
 	}
 }
+
+// TestReported tells the incidents that report an execution: by a signal about it or its task, that
+// was not dismissed, also once an older incident has taken the signal up.
+func TestReported(t *testing.T) {
+	w, task := taskWorld(t, entry.TaskInProgress)
+	w.put(w.work("a", "x", task, entry.EffectNone))
+	w.done("b", "y", entry.EffectCompensable, "a#x")
+	reports := func(exec entry.Ref, want ...uint64) {
+		t.Helper()
+		for _, s := range []*State{w.state, restored(t, w.snapshot())} {
+			if x, ok := s.Execution(exec, w.at); !ok || !slices.Equal(x.Reported, want) {
+				t.Errorf("%s is reported by incidents %v, want %v", exec, x.Reported, want)
+			}
+		}
+	}
+	reports("a#x")
+	older := w.put(w.signal("b", entry.StandingExecutor, "b#y")).Index
+	w.decide("k", entry.ActAuthorize, older)
+	younger := w.put(w.signal("a", entry.StandingExecutor, task)).Index
+	reports("a#x", younger)
+	reports("b#y", older)
+	w.decide("k", entry.ActEscalate, older)
+	w.put(w.answer("p1", older, "approve"))
+	w.next()
+	reports("a#x", younger, older)
+	w.done("b", "idle", entry.EffectNone)
+	id := w.put(w.signal("b", entry.StandingExecutor, "b#idle")).Index
+	reports("b#idle", id)
+	d := w.order("p3", Order{Incident: id, Act: entry.ActDeny})
+	d.Dispositions[0].Disposition = entry.Dismissed
+	w.put(d)
+	reports("b#idle")
+}
+
+// TestTaskWork lists the executions of a task alone, the newest first.
+func TestTaskWork(t *testing.T) {
+	w, task := taskWorld(t, entry.TaskInProgress)
+	for _, id := range []string{"1", "2", "3"} {
+		w.put(w.work("a", id, task, entry.EffectNone))
+		w.put(w.exec("a", "beside"+id))
+	}
+	for limit, want := range map[int]string{0: "", 2: "a#3 a#2 ", 3: "a#3 a#2 a#1 ", 9: "a#3 a#2 a#1 "} {
+		text := ""
+		for _, x := range w.state.TaskWork(task, limit, w.at) {
+			text += string(x.Exec) + " "
+		}
+		if text != want {
+			t.Errorf("%d executions: %s, want %s", limit, text, want)
+		}
+	}
+	if work := w.state.TaskWork("o#none", 9, w.at); work != nil {
+		t.Errorf("work of no task: %+v", work)
+	}
+}

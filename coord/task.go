@@ -236,20 +236,11 @@ func (s *State) openOn(exec uint32) (*incident, bool) {
 // signal of the execution's agent about the execution or its task.
 func (s *State) effectsInDoubt(exec uint32) bool {
 	newest := (*signal)(nil)
-	look := func(subject uint32) {
-		for _, number := range s.incidentsByExecution[subject] {
-			for _, n := range s.incidents[number].signals {
-				sig := &s.signals[n]
-				if sig.subject == subject && sig.standing == entry.StandingExecutor && sig.issuer == s.graph.Node(exec).Agent &&
-					(newest == nil || sig.index > newest.index) {
-					newest = sig
-				}
-			}
+	for _, sig := range s.signalsAbout(exec) {
+		own := sig.standing == entry.StandingExecutor && sig.issuer == s.graph.Node(exec).Agent
+		if own && (newest == nil || sig.index > newest.index) {
+			newest = sig
 		}
-	}
-	look(exec)
-	if number, of := s.tasks.of[exec]; of {
-		look(taskBit | number)
 	}
 	return newest != nil && newest.inDoubt
 }

@@ -77,6 +77,17 @@ func (s *State) Tasks(before uint64, limit int) (views []api.Task) {
 	return views
 }
 
+// TaskWork returns up to limit executions of a task, the newest first. Compensations are none of
+// them, whichever task they name.
+func (s *State) TaskWork(ref entry.Ref, limit int, now int64) (views []ExecutionView) {
+	if _, t, ok := s.findTask(ref); ok {
+		for _, exec := range slices.Backward(t.execs[max(0, len(t.execs)-limit):]) {
+			views = append(views, s.viewExecution(exec, now))
+		}
+	}
+	return views
+}
+
 // TaskCounts returns the number of tasks in each state. Do not change the map.
 func (s *State) TaskCounts() map[entry.TaskState]int64 { return s.tasks.states }
 

@@ -1,8 +1,6 @@
 package console
 
 import (
-	"context"
-
 	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
@@ -24,56 +22,18 @@ func failuresOf(t *api.Task, decided []recovery.TaskDecision) (list []failureRow
 	return list
 }
 
-// workScan is the number of executions of a workflow that the page of a task looks at.
-const workScan = 4 * rows
-
 // taskWork is the executions of a task.
 type taskWork struct {
 	Work     []executionRow // the newest first
-	WorkMore bool           // whether the page has not found all of them
-
-	scanned []executionRow // of the workflow, since the task was created
+	WorkMore bool           // whether there are older ones
 }
 
-// scan keeps the executions that may be of a task: the newest of its workflow. An execution of a
-// task is younger than the task.
-func (w *taskWork) scan(state *coord.State, t *api.Task, now int64) {
-	if t.Executions == 0 {
-		return
+func workOf(state *coord.State, t *api.Task, now int64) (w taskWork) {
+	for _, x := range state.TaskWork(t.Task, rows, now) {
+		w.Work = append(w.Work, newExecutionRow(x))
 	}
-	found, _ := state.Workflow(t.Wid, 0, workScan, now) // no workflow has no execution
-	for i := range found {
-		if found[i].Index > t.Created {
-			row := executionRow{ExecutionView: found[i]}
-			row.Look = row.lookOf()
-			w.scanned = append(w.scanned, row)
-		}
-	}
-}
-
-// choose finds the executions of the task by their entries: the state does not tell the task of an
-// execution.
-func (w *taskWork) choose(ctx context.Context, k *Console, t *api.Task) {
-	indexes, places := make([]uint64, len(w.scanned)), map[uint64]int{}
-	for i := range w.scanned {
-		index := w.scanned[i].Index
-		indexes[len(indexes)-1-i], places[index] = index, i // ascending
-	}
-	of := map[int]bool{}
-	for e, err := range k.entriesAt(ctx, indexes) {
-		if err != nil {
-			break // the page shows what is known
-		}
-		if x, is := e.Body.(*entry.Execution); is && x.Task == t.Task {
-			of[places[e.Index]] = true
-		}
-	}
-	for i := range w.scanned {
-		if of[i] && len(w.Work) < rows {
-			w.Work = append(w.Work, w.scanned[i])
-		}
-	}
-	w.scanned, w.WorkMore = nil, len(w.Work) < t.Executions
+	w.WorkMore = len(w.Work) < t.Executions
+	return w
 }
 
 // WorkCommand is the command that lists the executions that the page leaves out.

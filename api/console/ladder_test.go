@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -69,4 +70,37 @@ func TestTaskWork(t *testing.T) {
 		}
 		does("k", entry.TaskAssign)
 	}
+}
+
+// TestTaskOfBusyWorkflow lists the executions of a task, however many others its workflow has begun
+// since, and says when it has more executions than the page lists.
+func TestTaskOfBusyWorkflow(t *testing.T) {
+	l := foldlog.New(t)
+	task := entry.NewRef("o", "dinner")
+	l.Put("o", &entry.Task{Task: task, Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated, Reason: "by hand", MaxRetries: new(int64(3)), LeaseMS: new(int64(60_000))})
+	c, _ := signing(t, l, "o")
+	signed(t, c, "/tasks/o%23dinner/act/reassign", map[string][]string{"agent": {"b"}})
+	work := func(id string) {
+		x := foldlog.Execution(id, entry.EffectNone)
+		x.Task = task
+		l.Put("b", x)
+	}
+	shows := func(listed int, more bool) {
+		t.Helper()
+		_, body := get(t, pages(t, l, ""), "/tasks/o%23dinner")
+		webpage.Check(t, "/tasks", body)
+		_, table, _ := strings.Cut(body, `<h2 id="executions">`)
+		if got := strings.Count(table, "<bdi>b#of-task"); got != listed || strings.Contains(table, "Not all") != more || strings.Contains(table, "other") {
+			t.Errorf("%d executions, want %d: %s", got, listed, table)
+		}
+	}
+	work("of-task")
+	for i := range 410 {
+		l.Put("a", foldlog.Execution(fmt.Sprint("other", i), entry.EffectNone))
+	}
+	shows(1, false)
+	for i := range 100 {
+		work(fmt.Sprint("of-task-", i))
+	}
+	shows(100, true)
 }

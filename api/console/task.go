@@ -116,7 +116,7 @@ func (k *Console) task(q *http.Request) (*page, error) {
 		if t, err = l.Task(ref); err == nil {
 			body.Acts = k.acts(l, act.Order{Task: ref})
 			body.Failures = failuresOf(t, state.Decisions(ref, at.Now, &k.rules))
-			body.scan(state, t, at.Now)
+			body.taskWork = workOf(state, t, at.Now)
 		}
 	})
 	if err != nil {
@@ -124,7 +124,6 @@ func (k *Console) task(q *http.Request) (*page, error) {
 	}
 	k.words(q.Context(), t)
 	body.taskRow = newTaskRow(t)
-	body.choose(q.Context(), k, t)
 	body.askLease(q.Context(), k)
 	return p, nil
 }

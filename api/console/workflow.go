@@ -3,7 +3,6 @@ package console
 import (
 	"fmt"
 	"net/http"
-	"slices"
 
 	"recoveryledger/api"
 	"recoveryledger/api/view"
@@ -24,9 +23,10 @@ type workflowPage struct {
 // executionRow is a line of the table of executions.
 type executionRow struct {
 	coord.ExecutionView
-	Look     look
-	Reported []uint64 // incidents with a signal about it that was not dismissed
+	Look look
 }
+
+func newExecutionRow(x coord.ExecutionView) executionRow { return executionRow{x, executionLook(&x)} }
 
 // The states of an execution in a picture, whichever comes first.
 var (
@@ -40,22 +40,22 @@ var (
 	lookPlanned   = look{"○", "planned", "waits"}
 )
 
-// lookOf is how an execution is shown.
-func (r *executionRow) lookOf() look {
+// executionLook is how an execution is shown.
+func executionLook(x *coord.ExecutionView) look {
 	switch {
-	case r.Undone:
+	case x.Undone:
 		return lookUndone
-	case len(r.Reported) > 0:
+	case len(x.Reported) > 0:
 		return lookReported
-	case r.Progress == entry.Failed:
+	case x.Progress == entry.Failed:
 		return lookFailed
-	case r.FencedBy != 0:
+	case x.FencedBy != 0:
 		return lookFenced
-	case r.Progress == entry.Cancelled:
+	case x.Progress == entry.Cancelled:
 		return lookCancelled
-	case r.Progress == entry.Confirmed:
+	case x.Progress == entry.Confirmed:
 		return lookConfirmed
-	case r.Progress == entry.Started:
+	case x.Progress == entry.Started:
 		return lookStarted
 	}
 	return lookPlanned
@@ -92,25 +92,16 @@ func (k *Console) workflow(q *http.Request) (*page, error) {
 	return p, nil
 }
 
-// fill makes the lines of the tables: executions, with the incidents that report them.
+// fill makes the lines of the tables: executions, and incidents.
 func (b *workflowPage) fill(state *coord.State, found []coord.ExecutionView, now int64) {
 	incidents, next := view.Incidents(state, &api.IncidentQuery{Workflow: b.Wid, Limit: rows}, now)
 	b.More = next != nil
-	reported, list := map[entry.Ref][]uint64{}, newIncidentLister(state, now)
+	list := newIncidentLister(state, now)
 	for i := range incidents {
-		v := &incidents[i]
-		b.Incidents = append(b.Incidents, list.row(v))
-		for j := range v.Signals {
-			of := v.Signals[j].Subject
-			if v.Signals[j].Disposition != entry.Dismissed && !slices.Contains(reported[of], v.ID) {
-				reported[of] = append(reported[of], v.ID)
-			}
-		}
+		b.Incidents = append(b.Incidents, list.row(&incidents[i]))
 	}
 	for i := range found {
-		row := executionRow{ExecutionView: found[i], Reported: reported[found[i].Exec]}
-		row.Look = row.lookOf()
-		b.Rows = append(b.Rows, row)
+		b.Rows = append(b.Rows, newExecutionRow(found[i]))
 	}
 }
 
@@ -144,6 +135,6 @@ func (b *workflowPage) draw(state *coord.State) *picture {
 	}
 	p := layOut(nodes)
 	p.Of, p.Table = "workflow", "executions"
-	p.Hint = "An arrow leads from an execution to what was built on it. ✕ and a number name an incident with a signal about the execution."
+	p.Hint = "An arrow leads from an execution to what was built on it. ✕ and a number name an incident with a signal about the execution or its task."
 	return p
 }

@@ -67,3 +67,21 @@ func TestLargeWorkflow(t *testing.T) {
 	}
 	t.Error("no link to older executions")
 }
+
+// TestReportedLongAgo shows that an execution was reported, however many incidents of the workflow
+// were opened since.
+func TestReportedLongAgo(t *testing.T) {
+	l := foldlog.New(t)
+	for i := range 102 {
+		l.Put("a", foldlog.Execution(fmt.Sprint("x", i), entry.EffectNone))
+	}
+	id := l.Signal("a", "a#x101")
+	for i := range 101 {
+		l.Signal("a", entry.NewRef("a", fmt.Sprint("x", i)))
+	}
+	_, body := get(t, pages(t, l, ""), "/workflows/w")
+	webpage.Check(t, "/workflows/w", body)
+	if want := fmt.Sprintf(`failure reported in <a href="/incidents/%d">`, id); !strings.Contains(body, want) || strings.Count(body, "failure reported in") != 100 {
+		t.Errorf("the page does not say %s: %s", want, body)
+	}
+}
