@@ -1,9 +1,8 @@
 package coord
 
 import (
-	"slices"
-
 	"recoveryledger/api"
+	"recoveryledger/coord/ascending"
 	"recoveryledger/ledger/entry"
 )
 
@@ -14,9 +13,9 @@ func (s *State) IncidentsOfDomain(domain string, agent entry.Principal, before u
 	lists := s.incidentsIn(domain, end)
 	var found []uint32
 	if agent == "" {
-		found = newest(lists, limit)
+		found = ascending.Largest(limit, lists...)
 	} else if number, ok := s.principals.Find([]byte(agent)); ok {
-		found = newest([][]uint32{s.intersect(s.usage[number].incidents, lists, end)}, limit)
+		found = ascending.Largest(limit, ascending.Within(s.usage[number].incidents, lists...))
 	}
 	for _, number := range found {
 		views = append(views, s.view(s.incidents[number], now))
@@ -31,34 +30,7 @@ func (s *State) incidentsIn(domain string, end uint32) (lists [][]uint32) {
 		if s.domain(uint32(number)) != domain {
 			continue
 		}
-		list := s.usage[number].incidents
-		if at, _ := slices.BinarySearch(list, end); at > 0 {
-			lists = append(lists, list[:at])
-		}
+		lists = append(lists, ascending.Below(s.usage[number].incidents, end))
 	}
 	return lists
-}
-
-// intersect returns the numbers of a list that are below end and in any of the other
-// lists.
-func (s *State) intersect(list []uint32, others [][]uint32, end uint32) (found []uint32) {
-	for _, number := range list {
-		in := func(other []uint32) bool { _, ok := slices.BinarySearch(other, number); return ok }
-		if number < end && slices.ContainsFunc(others, in) {
-			found = append(found, number)
-		}
-	}
-	return found
-}
-
-// newest returns the largest numbers of some ascending lists, each number once and from the
-// largest down.
-func newest(lists [][]uint32, limit int) (found []uint32) {
-	for _, list := range lists {
-		found = append(found, list[max(0, len(list)-limit):]...)
-	}
-	slices.Sort(found)
-	found = slices.Compact(found)
-	slices.Reverse(found)
-	return found[:min(len(found), limit)]
 }

@@ -2,8 +2,8 @@ package coord
 
 import (
 	"fmt"
-	"slices"
 
+	"recoveryledger/coord/ascending"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
@@ -62,7 +62,7 @@ func (s *State) fencedBy(exec uint32, now int64) (found fence, is bool) {
 				}
 			}
 		}
-		if _, held := slices.BinarySearch(inc.hold.members, exec); held && s.holding(inc, now) {
+		if ascending.Has(inc.hold.members, exec) && s.holding(inc, now) {
 			return fence{inc: inc}, true
 		}
 	}
@@ -74,7 +74,7 @@ func (s *State) fencedBy(exec uint32, now int64) (found fence, is bool) {
 func (s *State) lineFencedBy(line uint32, now int64) (found fence, is bool) {
 	for _, number := range s.incidentsByLine[line] {
 		inc := s.incidents[number]
-		if _, held := slices.BinarySearch(inc.hold.lines, line); held && s.holding(inc, now) {
+		if ascending.Has(inc.hold.lines, line) && s.holding(inc, now) {
 			return fence{inc: inc}, true
 		}
 		if inc.current == nil || inc.current.restores[line] == 0 || is && !inc.state.Open() {

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"recoveryledger/coord/ascending"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -197,14 +198,7 @@ func (s *State) concerns(inc *incident, exec uint32) bool {
 			return true
 		}
 	}
-	if _, held := slices.BinarySearch(inc.hold.members, exec); held {
-		return true
-	}
-	if inc.proposal == nil {
-		return false
-	}
-	_, proposed := slices.BinarySearch(inc.proposal.members, exec)
-	return proposed
+	return ascending.Has(inc.hold.members, exec) || inc.proposal != nil && ascending.Has(inc.proposal.members, exec)
 }
 
 // joins returns the open incident that a signal about the subject belongs to. It is the lowest
@@ -223,13 +217,10 @@ func (s *State) joins(subject uint32) (number uint32, ok bool) {
 // ascending numbers. The list is not to be changed.
 func (s *State) incidentsAbout(subject uint32) []uint32 {
 	own := s.incidentsByExecution[subject]
-	task, of := s.tasks.of[subject]
-	if !of || len(s.incidentsByExecution[taskBit|task]) == 0 {
-		return own
+	if task, of := s.tasks.of[subject]; of {
+		return ascending.Union(own, s.incidentsByExecution[taskBit|task])
 	}
-	both := slices.Concat(own, s.incidentsByExecution[taskBit|task])
-	slices.Sort(both)
-	return slices.Compact(both)
+	return own
 }
 
 // signalsAbout yields the signals about an execution or its task, each with every incident that
@@ -250,20 +241,14 @@ func (s *State) signalsAbout(exec uint32) iter.Seq2[*incident, *signal] {
 // reader of the index looks at the incident.
 func (s *State) indexExecutions(number uint32, execs ...uint32) {
 	for _, exec := range execs {
-		list := s.incidentsByExecution[exec]
-		if i, there := slices.BinarySearch(list, number); !there {
-			s.incidentsByExecution[exec] = slices.Insert(list, i, number)
-		}
+		s.incidentsByExecution[exec] = ascending.Add(s.incidentsByExecution[exec], number)
 	}
 }
 
 // indexLines notes that an incident may fence lines.
 func (s *State) indexLines(number uint32, lines ...uint32) {
 	for _, line := range lines {
-		list := s.incidentsByLine[line]
-		if i, there := slices.BinarySearch(list, number); !there {
-			s.incidentsByLine[line] = slices.Insert(list, i, number)
-		}
+		s.incidentsByLine[line] = ascending.Add(s.incidentsByLine[line], number)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"recoveryledger/coord/ascending"
 	"recoveryledger/ledger/entry"
 )
 
@@ -49,7 +50,7 @@ func (s *State) corroboration(inc *incident, n uint32) (domains []string, indepe
 	}
 	for i := range inc.current.consents {
 		a := &inc.current.consents[i]
-		if _, in := slices.BinarySearch(a.signals, n); !in {
+		if !ascending.Has(a.signals, n) {
 			continue
 		}
 		for j := range a.answers {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"recoveryledger/api"
+	"recoveryledger/coord/ascending"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
@@ -46,9 +47,7 @@ func (s *State) IncidentsOf(p entry.Principal, before uint64, limit int, now int
 	if !ok {
 		return nil
 	}
-	list := s.usage[number].incidents
-	end, _ := slices.BinarySearch(list, uint32(s.incidentsBefore(before)))
-	for _, of := range slices.Backward(list[max(0, end-limit):end]) {
+	for _, of := range ascending.Largest(limit, ascending.Below(s.usage[number].incidents, uint32(s.incidentsBefore(before)))) {
 		views = append(views, s.view(s.incidents[of], now))
 	}
 	return views

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"recoveryledger/coord/ascending"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
@@ -254,10 +255,8 @@ func (s *State) signaled(inc *incident, principal uint32) bool {
 
 // involve notes that an incident concerns a principal.
 func (s *State) involve(principal, number uint32) {
-	list := s.usage[principal].incidents
-	if i, there := slices.BinarySearch(list, number); !there {
-		s.usage[principal].incidents = slices.Insert(list, i, number)
-	}
+	u := &s.usage[principal]
+	u.incidents = ascending.Add(u.incidents, number)
 }
 
 // tookPart notes that the entry at an index is about an incident, and whose entry it is.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"recoveryledger/coord/ascending"
 	"recoveryledger/coord/codec"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
@@ -147,7 +148,7 @@ func (s *State) snapshotHold(c *codec.Codec, h *hold) {
 	if !c.Reading() {
 		for _, exec := range h.members {
 			line := s.graph.Node(exec).Line
-			if _, fenced := slices.BinarySearch(h.lines, line); fenced && !slices.ContainsFunc(firsts, func(other uint32) bool { return s.graph.Node(other).Line == line }) {
+			if ascending.Has(h.lines, line) && !slices.ContainsFunc(firsts, func(other uint32) bool { return s.graph.Node(other).Line == line }) {
 				firsts = append(firsts, exec)
 			}
 		}

@@ -73,6 +73,7 @@ api/server ← api/conformance/stage ← api/conformance/admission ← api/confo
 merkle ← coord/compact ← coord/scope ← coord ← coord/coordinator ← api/server
 coord ← coord/bundle ← api/server
 coord/recovery ← coord
+coord/ascending ← coord
 coord/codec ← coord/hour ← coord
 ledger/entry ← coord/hour
 coord/codec ← coord/rollout ← coord
@@ -257,7 +258,7 @@ func TestArchitectureForeign(t *testing.T) {
 		"github.com/modelcontextprotocol": {"api/mcp"},
 		"github.com/secure-systems-lab/":  {"ledger/keys"},
 	}
-	pure := []string{"merkle", "ledger/entry", "verify", "verify/bundle", "coord/recovery", "coord/codec", "coord/hour", "coord/compact", "coord/scope", "coord/recovery/scenario",
+	pure := []string{"merkle", "ledger/entry", "verify", "verify/bundle", "coord/recovery", "coord/ascending", "coord/codec", "coord/hour", "coord/compact", "coord/scope", "coord/recovery/scenario",
 		"coord/recovery/importer", "coord/recovery/importer/foreign", "coord/recovery/importer/pieces", "coord/recovery/importer/tried", "ledger/redact"}
 	noHTTP := append([]string{"coord"}, pure...)
 	for _, p := range packages(t) {
