@@ -77,6 +77,18 @@ func (s *State) Tasks(before uint64, limit int) (views []api.Task) {
 	return views
 }
 
+// HeldBy returns up to limit tasks that an agent holds, in the form of [State.Task], the newest
+// first, and how many it holds in all.
+func (s *State) HeldBy(agent entry.Principal, limit int) (views []api.Task, all int) {
+	all = int(s.tasks.held[agent])
+	for number := len(s.tasks.list) - 1; len(views) < min(limit, all); number-- {
+		if s.tasks.list[number].heldBy(agent) {
+			views = append(views, s.viewTask(uint32(number)))
+		}
+	}
+	return views, all
+}
+
 // TaskWork returns up to limit executions of a task, the newest first. Compensations are none of
 // them, whichever task they name.
 func (s *State) TaskWork(ref entry.Ref, limit int, now int64) (views []ExecutionView) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 
 	"recoveryledger/api"
 	"recoveryledger/api/view"
@@ -55,7 +54,7 @@ type agentPage struct {
 	Commands []command  // what it has to undo
 	Tasks    []api.Task // that it holds, the newest first
 	NotTold  string     // why the ledger does not tell when bundles were sent; empty: it does
-	More     bool       // whether there may be further ones
+	More     bool       // whether there are further ones
 	Older    string
 }
 
@@ -122,10 +121,9 @@ func (k *Console) agent(q *http.Request) (*page, error) {
 			body.Commands = append(body.Commands, newCommand(c, id))
 		}
 		body.Counts = state.AgentCounts(id, at.Now)
-		var more *api.TaskQuery
-		body.Tasks, more = view.Tasks(state, &k.rules, &api.TaskQuery{State: api.StateOpen, Agent: id, Limit: rows}, at.Now)
-		body.Tasks = slices.DeleteFunc(body.Tasks, func(t api.Task) bool { return !t.State.Held() })
-		body.More = more != nil
+		var held int
+		body.Tasks, held = state.HeldBy(id, rows)
+		body.More = held > len(body.Tasks)
 	})
 	if !body.Enrolled && !body.Known {
 		return nil, entry.Refuse(entry.NotFound, "agent", "%.140q is not in the log", id).WithRemedy("the page of agents lists every enrolled principal")

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
 	"recoveryledger/testdata/webpage"
@@ -50,4 +51,45 @@ func TestAgents(t *testing.T) {
 	if left := l.State.AgentCounts("a", l.At+3500_000).SignalsLeft; left != 3599 {
 		t.Errorf("within the hour: %d signals are left", left)
 	}
+}
+
+// TestHeldLongAgo lists a task that an agent holds, however many younger tasks the agent held last
+// and holds no more.
+func TestHeldLongAgo(t *testing.T) {
+	l := foldlog.New(t)
+	moves := func(task entry.Ref, by entry.Principal, op string) {
+		t.Helper()
+		b, err := l.State.DraftTask(coord.TaskOrder{Task: task, Op: op, Agent: "b", Reason: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Put(by, b)
+	}
+	begin := func(id string) entry.Ref {
+		task := entry.NewRef("o", id)
+		l.Put("o", &entry.Task{Task: task, Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated, Reason: "by hand", MaxRetries: new(int64(3)), LeaseMS: new(int64(60_000))})
+		moves(task, "k", entry.TaskAssign)
+		return task
+	}
+	begin("dinner")
+	for i := range 100 {
+		task := begin(fmt.Sprint("blocked", i))
+		moves(task, "b", entry.TaskStart)
+		moves(task, "b", entry.TaskBlock)
+	}
+	shows := func(listed int, more bool) {
+		t.Helper()
+		_, body := get(t, pages(t, l, ""), "/agents/b")
+		webpage.Check(t, "/agents/b", body)
+		_, table, _ := strings.Cut(body, `<h2 id="tasks">`)
+		table, _, _ = strings.Cut(table, "</section>")
+		if got := strings.Count(table, "ASSIGNED"); got != listed || strings.Contains(table, "BLOCKED") || strings.Contains(table, "All of its open tasks") != more {
+			t.Errorf("%d tasks, want %d: %s", got, listed, table)
+		}
+	}
+	shows(1, false)
+	for i := range 100 {
+		begin(fmt.Sprint("held", i))
+	}
+	shows(100, true)
 }
