@@ -69,3 +69,27 @@ func TestAsksPeople(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitsForPeople: an incident asks for approvals, or for an acknowledgement of a silence,
+// whatever it waits for beside that.
+func TestWaitsForPeople(t *testing.T) {
+	approvals, outcomes := &api.Waits{For: api.ForApprovals, Who: api.WaitsApprovers}, &api.Waits{For: api.ForOutcomes, Who: api.WaitsAgents}
+	acknowledge := &api.Waits{For: api.ForAcknowledgement, Who: api.WaitsPeople}
+	for name, c := range map[string]struct {
+		incident api.Incident
+		want     *api.Waits
+	}{
+		"nothing":              {api.Incident{}, nil},
+		"agents":               {api.Incident{Waits: outcomes}, nil},
+		"approvers":            {api.Incident{Waits: approvals, AsksPeople: true}, approvals},
+		"approvers, again":     {api.Incident{Waits: approvals, AsksPeople: true, Lapsed: &api.Lapse{Proposal: 3}}, approvals},
+		"silence":              {api.Incident{Waits: acknowledge, Silence: true}, acknowledge},
+		"silence, noted":       {api.Incident{Silence: true, Acknowledged: 7}, nil},
+		"amend dropped":        {api.Incident{Waits: outcomes, Lapsed: &api.Lapse{Proposal: 3}}, acknowledge},
+		"amend dropped, noted": {api.Incident{Waits: outcomes, Lapsed: &api.Lapse{Proposal: 3, Acknowledged: 7}}, nil},
+	} {
+		if got := WaitsForPeople(&c.incident); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}

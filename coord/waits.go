@@ -14,7 +14,7 @@ func (s *State) waits(inc *incident, now int64) *api.Waits {
 	p, f := s.waiting(inc, now), inc.current
 	switch {
 	case !inc.state.Open() && inc.missed.isOpen():
-		return &api.Waits{For: api.ForAcknowledgement, Who: api.WaitsPeople}
+		return acknowledgement()
 	case !inc.state.Open():
 		return nil
 	case inc.mergedInto != 0:
@@ -46,6 +46,22 @@ func (s *State) waits(inc *incident, now int64) *api.Waits {
 // or an amend is proposed while the plan in force is carried out.
 func asksPeople(v *api.Incident) bool {
 	return v.State == entry.IncidentEscalated || v.State.Open() && v.Proposal != nil
+}
+
+// WaitsForPeople returns what an incident asks people for; nil: nothing. It asks for approvals, or
+// for a person who acknowledges that no approver answered, whatever it waits for beside that.
+func WaitsForPeople(v *api.Incident) *api.Waits {
+	switch {
+	case v.AsksPeople:
+		return v.Waits
+	case v.Unacknowledged():
+		return acknowledgement()
+	}
+	return nil
+}
+
+func acknowledgement() *api.Waits {
+	return &api.Waits{For: api.ForAcknowledgement, Who: api.WaitsPeople}
 }
 
 // taskWaits returns whose entry a task waits for. It is an operator's if the task is blocked, its

@@ -99,7 +99,7 @@ func (b *overviewPage) addIncidents(state *coord.State, now int64) {
 		if step := view.Next(state, v.ID, now); step != nil && (b.Next == nil || step.At < b.Next.At) {
 			b.Next, b.NextOf = step, v.ID
 		}
-		if _, asks := words.EscalatedIncident(v); !asks {
+		if coord.WaitsForPeople(v) == nil {
 			b.Progress = append(b.Progress, list.row(v))
 		}
 	}

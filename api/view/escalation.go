@@ -25,8 +25,7 @@ func (w *Waiting) Escalation() api.Escalation {
 	if w.Task != nil {
 		return words.EscalatedTask(w.Task)
 	}
-	e, _ := words.EscalatedIncident(w.Incident) // it asks something, or it would not be here
-	return e
+	return words.EscalatedIncident(w.Incident, coord.WaitsForPeople(w.Incident)) // it asks, or it would not be here
 }
 
 // WaitingForPeople returns a page of the tasks and incidents that wait for people, the newest
@@ -76,7 +75,7 @@ func askingPeople(s *coord.State, q *api.EscalationQuery, now int64) (found []ap
 			}
 			scanned++
 			before = views[i].ID
-			if _, asks := words.EscalatedIncident(&views[i]); asks {
+			if coord.WaitsForPeople(&views[i]) != nil {
 				found = append(found, views[i])
 			}
 		}

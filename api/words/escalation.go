@@ -24,23 +24,19 @@ func EscalatedTask(t *api.Task) api.Escalation {
 	return api.Escalation{Kind: "task", ID: string(t.Task), Index: t.Created, Since: t.ChangedAt, State: string(t.State), Question: question, About: t.About}
 }
 
-// EscalatedIncident is what an incident asks people; ok is false if it asks nothing.
-// The incident has a signal at least.
-func EscalatedIncident(i *api.Incident) (e api.Escalation, ok bool) {
+// EscalatedIncident is what an incident asks people, who are asked for waits. The incident has a
+// signal at least.
+func EscalatedIncident(i *api.Incident, waits *api.Waits) api.Escalation {
 	id := strconv.FormatUint(i.ID, 10)
-	e = api.Escalation{Kind: "incident", ID: id, Index: i.ID, Since: i.OpenedAt, State: string(i.State), Waits: i.Waits}
+	e := api.Escalation{Kind: "incident", ID: id, Index: i.ID, Since: i.OpenedAt, State: string(i.State), Waits: waits}
 	switch {
-	case i.AsksPeople:
+	case waits.For != api.ForAcknowledgement:
 		e.Question, e.NotFenced = "may what "+string(i.Signals[0].Subject)+" led to be undone?", i.NotFenced
-		return e, true
-	case !i.Unacknowledged():
-		return api.Escalation{}, false
 	case i.Lapsed != nil:
 		e.Since = i.Lapsed.At
 		e.Question = fmt.Sprintf("nobody answered the amend of entry %d in time, and the plan did not grow: arl escalation acknowledge %s", i.Lapsed.Proposal, id)
 	default:
 		e.Question = "nobody answered in time, and nothing was undone: arl escalation acknowledge " + id
 	}
-	e.Waits = &api.Waits{For: api.ForAcknowledgement, Who: api.WaitsPeople} // whatever the incident waits for beside
-	return e, true
+	return e
 }
