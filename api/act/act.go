@@ -55,10 +55,9 @@ type Order struct {
 	Incident uint64
 	Task     entry.Ref // empty: the order is about the incident
 	// Agent gets the task, with Reassign and Release. Empty with Reassign: the agent that
-	// the coordinator would choose.
+	// the coordinator would choose. With Release it is needed: the operator answers for the choice.
 	Agent entry.Principal
-	// Reason stays in the entry, once it has passed the redactor. Every verb but Record
-	// needs one.
+	// Reason stays in the entry, once it has passed the redactor. See [Verb.NeedsReason].
 	Reason string
 	// Hours is the time for which an answer is valid, with Approve and Refuse.
 	Hours int64
@@ -136,6 +135,9 @@ type Draft struct {
 	// Bodies are the entries in the order of the log. Their headers name the workflow
 	// only; Seal completes them.
 	Bodies []entry.Body
+	// Unnamed says that the agent is any agent of the log, in a draft by Suppose: the person must
+	// name the agent.
+	Unnamed bool
 }
 
 // Prepare drafts an order as of now. by is the principal that will
@@ -212,7 +214,7 @@ func (d *Draft) record(l *Log) error {
 // decide drafts a decision.
 func (d *Draft) decide(l *Log, by entry.Principal) error {
 	o, v := &d.Order, d.Incident
-	if err := standsFor(o.Verb, v); err != nil {
+	if err := standsFor(o, v); err != nil {
 		return err
 	}
 	order := coord.Order{Incident: v.ID, Act: entry.Act(o.Verb), Reason: o.Reason, Dismissed: o.Dismissed, Members: o.Members}
@@ -247,15 +249,19 @@ func (d *Draft) decide(l *Log, by entry.Principal) error {
 	return nil
 }
 
-// standsFor reports whether an incident stands so that a verb means what its name says.
-// The rules of registration are held to the entry later.
-func standsFor(verb Verb, v *api.Incident) error {
-	switch verb {
+// standsFor reports whether an incident stands so that the verb of an order means what its name
+// says. The rules of registration are held to the entry later.
+func standsFor(o *Order, v *api.Incident) error {
+	switch o.Verb {
 	case Authorize, Amend:
 		return quorumOf(v)
 	case Override:
 		if v.Decision == nil || !v.State.Open() {
 			return obstacle("incident %d is %s: no plan is in force that could be stopped", v.ID, v.State)
+		}
+	case Release:
+		if len(o.Members) == 0 {
+			return obstacle("incident %d is %s: there is no member to release, or none is named", v.ID, v.State)
 		}
 	case Deny:
 		if v.State.Decided() { // a deny would acknowledge
@@ -428,9 +434,13 @@ func (l *Log) Payloads(d *Draft, by entry.Principal) (list [][]byte, err error) 
 }
 
 // May returns why the rules would not admit the first entry of a draft from a principal
-// with that key, as a [*entry.Refusal]; nil: they would. Nothing is signed. For goroutines, a
-// call counts as a change of the state.
+// with that key, as a [*entry.Refusal]; nil: they would. It is an [*Obstacle] if the key is enrolled
+// for no principal, and by is empty. Nothing is signed. For goroutines, a call counts as a change of
+// the state.
 func (l *Log) May(d *Draft, by entry.Principal, keyID string) error {
+	if by == "" {
+		return obstacle("the key is enrolled for no principal")
+	}
 	e, err := l.complete(d.Bodies[0], by, 0)
 	if err != nil {
 		return err

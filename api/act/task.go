@@ -52,8 +52,11 @@ func Move(t *api.Task, o *Order) (*entry.Task, error) {
 		return nil, obstacle("%s is %s and cannot be %s in this state", t.Task, t.State, pastOf(o.Verb))
 	}
 	var err error
-	if o.Verb == Reassign {
+	switch {
+	case o.Verb == Reassign:
 		b.Agent, err = reassignee(t, o.Agent)
+	case o.Verb == Release && o.Agent == "":
+		err = &Obstacle{Unnamed: true, detail: string(t.Task) + " is released to an agent: name the agent with --agent"}
 	}
 	return b, err
 }

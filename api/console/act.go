@@ -2,7 +2,6 @@ package console
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -19,9 +18,6 @@ import (
 
 // formMax bounds the form of an act, in bytes.
 const formMax = 1 << 16
-
-// anyReason stands in a payload that is shown before a person has given a reason.
-const anyReason = "(your reason)"
 
 // actPage is what an order about an incident or a task would do, and the form that signs
 // it.
@@ -63,7 +59,6 @@ type formFields struct{ Reason, Hours, LeaveOut, Judge, Members, Agent bool }
 type keyRow struct {
 	signer
 	Why     string
-	over    bool   // whether it is the state of the incident that refuses
 	May     string // that it may, and what its principal has answered already; empty: Why says why not
 	Checked bool
 }
@@ -85,7 +80,7 @@ func fieldsOf(verb act.Verb, task bool) formFields {
 	if task {
 		return formFields{Reason: true, Agent: verb != act.Cancel}
 	}
-	return formFields{Reason: verb != act.Record, Hours: verb == act.Approve || verb == act.Refuse, LeaveOut: verb == act.Escalate,
+	return formFields{Reason: verb.NeedsReason(), Hours: verb == act.Approve || verb == act.Refuse, LeaveOut: verb == act.Escalate,
 		Judge: verb == act.Deny, Members: verb == act.Release}
 }
 
@@ -207,21 +202,13 @@ func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
 	if err := k.fillSubject(body, order, l); err != nil {
 		return err
 	}
-	body.Action = body.Back + "/act/" + string(body.Verb)
-	if order.Reason == "" && body.Fields.Reason {
-		order.Reason = anyReason
-	}
+	body.Action = actLinkTo(body.Back, body.Verb)
 	if l.Fixed == nil {
 		l.Fix(0)
 	}
 	signers := k.signers(l)
 	by := bySigner(signers, body.Form.KeyID)
-	draft, err := l.Prepare(order, by.Principal)
-	named := true
-	if unfit, ok := errors.AsType[*act.Obstacle](err); ok && unfit.Unnamed {
-		order.Agent, named = someAgent(l), false // until the form names the agent
-		draft, err = l.Prepare(order, by.Principal)
-	}
+	draft, err := l.Suppose(order, by.Principal)
 	if err != nil {
 		body.Cannot = err.Error()
 		return nil //nolint:nilerr // the page says so
@@ -232,7 +219,7 @@ func (k *Console) fill(body *actPage, order *act.Order, l *act.Log) error {
 	}
 	body.fixed = l.Fixed
 	body.Fixed = fmt.Sprintf("%d %d %s", l.Fixed.At, l.Fixed.Pin, strings.Join(l.Fixed.JTIs, " "))
-	if body.Fields.Agent && named {
+	if body.Fields.Agent && !draft.Unnamed {
 		body.Form.Agent = string(draft.Order.Agent) // the person sees who gets the task
 	}
 	return k.fillKeys(body, l, signers, by)
@@ -245,18 +232,10 @@ func (k *Console) fillKeys(body *actPage, l *act.Log, signers []signer, by signe
 	chosen := body.Form.KeyID != ""
 	for _, s := range signers {
 		row, given := keyRow{signer: s}, body.answer(s.Principal)
-		err := l.May(body.draft, s.Principal, s.ID)
-		switch {
-		case s.Principal == "":
-			row.Why = "the key is enrolled for no principal"
-		case err != nil:
-			refusal, refused := errors.AsType[*entry.Refusal](err)
-			row.Why, row.over = err.Error(), refused && refusal.Problem == entry.StateConflict
-		default:
-			row.May = "may" + given
-			if !chosen && (given == "" || by.Principal == "") {
-				by, chosen = s, given == ""
-			}
+		if err := l.May(body.draft, s.Principal, s.ID); err != nil {
+			row.Why = err.Error()
+		} else if row.May = "may" + given; !chosen && (given == "" || by.Principal == "") {
+			by, chosen = s, given == ""
 		}
 		body.Keys = append(body.Keys, row)
 	}
@@ -295,17 +274,7 @@ func (body *actPage) answer(p entry.Principal) string {
 	return given(body.Incident.Proposal.Approve, "approved") + given(body.Incident.Proposal.Refuse, "refused")
 }
 
-// someAgent returns an agent of the log.
-func someAgent(l *act.Log) entry.Principal {
-	for _, agent := range l.State.Chain().Agents() {
-		if slices.Contains(agent.Roles, entry.RoleAgent) {
-			return agent.Principal
-		}
-	}
-	return ""
-}
-
-// fillSubject finds what the order is about, and completes what the form leaves open.
+// fillSubject finds what the order is about, and what the form lets a person choose.
 func (k *Console) fillSubject(body *actPage, order *act.Order, l *act.Log) error {
 	if order.Task != "" {
 		t, err := l.Task(order.Task)
@@ -313,9 +282,6 @@ func (k *Console) fillSubject(body *actPage, order *act.Order, l *act.Log) error
 			return err
 		}
 		body.Task, body.About, body.Back = t, "task "+string(t.Task), k.link("/tasks", t.Task)
-		if order.Agent == "" && body.Verb == act.Release && len(t.Candidates) > 0 {
-			order.Agent = t.Candidates[0].Agent // as if the first were chosen, until somebody chooses
-		}
 		return nil
 	}
 	v, ok := l.State.Incident(order.Incident, l.Now)
@@ -324,12 +290,7 @@ func (k *Console) fillSubject(body *actPage, order *act.Order, l *act.Log) error
 	}
 	body.Incident, body.About, body.Back = &v, "incident "+decimal(v.ID), k.link("/incidents", v.ID)
 	if body.Fields.Members {
-		if plan, ok := l.State.PlanInForce(order.Incident, l.Now); ok {
-			body.Form.Released = plan.Releasable()
-		}
-		if len(order.Members) == 0 {
-			order.Members = body.Form.Released // as if all were chosen, until somebody chooses
-		}
+		body.Form.Released = l.Releasable(order.Incident)
 	}
 	return nil
 }
@@ -363,32 +324,26 @@ type actLink struct {
 }
 
 // acts returns what can be done about the incident or the task of an order with the keys
-// at hand. A verb that does not fit the state is left out.
-func (k *Console) acts(l *act.Log, about act.Order) (list []actLink) {
+// at hand. back is the link to its page.
+func (k *Console) acts(l *act.Log, about act.Order, back string) (list []actLink) {
 	if k.cfg.Signing == nil {
 		return nil
 	}
-	verbs := act.Verbs()
-	if about.Task != "" {
-		verbs = act.TaskVerbs()
+	var keys []act.Key
+	for _, s := range k.signers(l) {
+		keys = append(keys, act.Key{ID: s.ID, Principal: s.Principal})
 	}
-	for _, verb := range verbs {
-		body := &actPage{Verb: verb, Fields: fieldsOf(verb, about.Task != "")}
-		order := about
-		order.Verb, order.Hours = verb, act.DefaultHours
-		if k.fill(body, &order, l) != nil || body.Cannot != "" || body.Fields.Members && len(body.Form.Released) == 0 {
-			continue
-		}
-		if body.Incident != nil && !body.Incident.State.Open() && len(body.Keys) > 0 && !slices.ContainsFunc(body.Keys, func(row keyRow) bool { return !row.over }) {
-			continue // it comes too late, whoever signs
-		}
-		link := actLink{Verb: verb, Link: body.Action, Why: "no key is at hand: start arl console with --key"}
-		for _, row := range body.Keys {
-			if link.Why = row.Why; link.Why == "" {
+	for _, offer := range l.Offers(about, keys) {
+		link := actLink{Verb: offer.Verb, Link: actLinkTo(back, offer.Verb), Why: "no key is at hand: start arl console with --key"}
+		for _, err := range offer.MayNot {
+			if link.Why = ""; err == nil {
 				break
 			}
+			link.Why = err.Error()
 		}
 		list = append(list, link)
 	}
 	return list
 }
+
+func actLinkTo(page string, verb act.Verb) string { return page + "/act/" + string(verb) }

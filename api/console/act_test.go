@@ -153,7 +153,7 @@ func TestActsOfALife(t *testing.T) {
 	l.Do("a", "later", entry.EffectNone) // the clock of the pages is that of the newest entry
 	signed(t, c, at+"record", key("k"))
 	state("FAILED")
-	if _, body := get(t, c, "/incidents/"+decimal(id)); !strings.Contains(body, "act/release") || strings.Contains(body, "escalate</") || strings.Contains(body, "state-conflict") {
+	if _, body := get(t, c, "/incidents/"+decimal(id)); !strings.Contains(body, "act/release") || strings.Contains(body, "escalate</") || strings.Contains(body, "act/record") || strings.Contains(body, "state-conflict") {
 		t.Errorf("what can be done when it is over: %s", body)
 	}
 	released := key("p")

@@ -103,7 +103,7 @@ func (k *Console) incident(q *http.Request) (*page, error) {
 		}
 		body.Incident, body.Download = v, at.Note != ""
 		p.About = []string{subject(entry.SubjectIncident, id), subject(entry.SubjectWorkflow, v.Wid)}
-		body.Acts = k.acts(k.known(state, at), act.Order{Incident: id})
+		body.Acts = k.acts(k.known(state, at), act.Order{Incident: id}, k.link("/incidents", id))
 		body.Stands, body.WaitsFor = words.IncidentState(v), words.IncidentWaitsFor(v)
 		body.Timeline, body.Earlier = moments(state, v)
 		err = body.addPlan(k, state, v, &asked, at.Now)

@@ -88,7 +88,7 @@ func readFixed(text string, l *act.Log) *act.Fixed {
 // payloads that the key signs, byte for byte but for the reason, which is given later.
 func shown(l *act.Log, d *act.Draft, by signer) (string, error) {
 	order := d.Order
-	order.Reason = anyReason
+	order.Reason = act.YourReason
 	plain, err := l.Prepare(&order, by.Principal)
 	if err != nil {
 		return "", err

@@ -114,7 +114,7 @@ func (k *Console) task(q *http.Request) (*page, error) {
 		p.At = at
 		l := k.known(state, at)
 		if t, err = l.Task(ref); err == nil {
-			body.Acts = k.acts(l, act.Order{Task: ref})
+			body.Acts = k.acts(l, act.Order{Task: ref}, k.link("/tasks", ref))
 			body.Failures = failuresOf(t, state.Decisions(ref, at.Now, &k.rules))
 			body.taskWork = workOf(state, t, at.Now)
 		}
