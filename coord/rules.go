@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"slices"
 	"sync"
 
 	"recoveryledger/coord/recovery"
@@ -45,6 +46,19 @@ func (r *Rules) compile(s *State) *recovery.Policy {
 		r.of, r.compiled, r.decided = at, compiled, map[uint32]cachedDecision{}
 	}
 	return r.compiled
+}
+
+// PolicyWith returns the index of the newest policy whose rules of recovery have a digest.
+func (s *State) PolicyWith(rules entry.Digest) (index uint64, ok bool) {
+	if rules.Check("") != nil { // no rules have to be compiled to say so
+		return 0, false
+	}
+	for _, p := range slices.Backward(s.policies) {
+		if compiled, err := recovery.FromEntry(p.body); err == nil && compiled.Hash() == rules {
+			return p.index, true
+		}
+	}
+	return 0, false
 }
 
 // forTask returns the rules for a task: those of its arm, if a rollout is under way.

@@ -268,7 +268,7 @@ func (s *State) applyLink(e *entry.Entry, index uint64, at int64) {
 	case *entry.Agent:
 		info, _ := s.chain.Agent(body.Principal)
 		s.agentsByCapability.add(&info)
-		if slices.ContainsFunc(info.Keys, func(k verify.KeyInfo) bool { return len(k.Roles) != 1 || k.Roles[0] != entry.RoleAgent }) {
+		if slices.ContainsFunc(info.Keys, func(k verify.KeyInfo) bool { return verify.AuthorityOnly(k.Roles) }) {
 			s.privilegeGrants = append(s.privilegeGrants, index)
 		}
 	}

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -84,16 +85,13 @@ func (k *Console) health(q *http.Request) (*page, error) {
 
 // count takes in the keys of a principal.
 func (b *healthPage) count(a *verify.AgentInfo) {
-	privileged := false
-	for _, role := range a.Roles {
-		switch role {
-		case entry.RoleApprover:
-			b.Approvers++
-		case entry.RoleOperator:
-			b.Operators++
-		}
-		privileged = privileged || role != entry.RoleAgent
+	if slices.Contains(a.Roles, entry.RoleApprover) {
+		b.Approvers++
 	}
+	if slices.Contains(a.Roles, entry.RoleOperator) {
+		b.Operators++
+	}
+	privileged := verify.AuthorityOnly(a.Roles)
 	for i := range a.Keys {
 		if a.Keys[i].Revoked != 0 {
 			b.Revoked++

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"recoveryledger/coord"
-	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 )
@@ -83,10 +81,10 @@ func (k *Console) find(state *coord.State, at Standing, text string) (hits []hit
 	if _, ok := state.Workflow(entry.WorkflowID(text), 0, 1, at.Now); ok {
 		add("workflow", text, k.link("/workflows", text))
 	}
-	if index, ok := rolloutOf(state, text); ok {
+	if index, ok := state.Rollouts().Begun(text); ok {
 		add("rollout", text, k.link("/log", index))
 	}
-	if index, ok := policyOf(state, entry.Digest(text)); ok {
+	if index, ok := state.PolicyWith(entry.Digest(text)); ok {
 		add("policy", "entry "+decimal(index), k.link("/log", index))
 	}
 	if hash, ok := hashOf(text); ok {
@@ -118,34 +116,6 @@ func (k *Console) findNumber(state *coord.State, at Standing, text string, add f
 	if what == "" || strings.EqualFold(what, "entry") {
 		add("entry", decimal(index), k.link("/log", index))
 	}
-}
-
-// rolloutOf returns the entry that began a rollout. Each rollout has a name of its own.
-func rolloutOf(state *coord.State, name string) (index uint64, ok bool) {
-	if now := state.Rollouts().Current(); now != nil && now.Name == name {
-		return now.Started, true
-	}
-	for _, ended := range state.Rollouts().History() {
-		if ended.Name == name {
-			return ended.Started, true
-		}
-	}
-	return 0, false
-}
-
-// policyOf returns the newest policy whose rules of recovery have a digest.
-func policyOf(state *coord.State, digest entry.Digest) (index uint64, ok bool) {
-	if !strings.HasPrefix(string(digest), "sha256:") {
-		return 0, false
-	}
-	for _, link := range slices.Backward(state.Chain().Links()) {
-		if p, is := link.Body.(*entry.Policy); is {
-			if rules, err := recovery.FromEntry(p); err == nil && rules.Hash() == digest {
-				return link.Index, true
-			}
-		}
-	}
-	return 0, false
 }
 
 const (

@@ -93,6 +93,19 @@ func (f *Fold) Current() *Rollout { return f.current }
 // History returns the rollouts that ended, the oldest first.
 func (f *Fold) History() []Ended { return f.ended }
 
+// Begun returns the index of the entry that began a rollout. ok is false if none has the name: each
+// rollout has one of its own (ROL-1).
+func (f *Fold) Begun(name string) (index uint64, ok bool) {
+	if f.underWay(name) {
+		return f.current.Started, true
+	}
+	i := slices.IndexFunc(f.ended, func(e Ended) bool { return e.Name == name })
+	if i < 0 {
+		return 0, false
+	}
+	return f.ended[i].Started, true
+}
+
 // Draw returns the place of a case below a thousand: SHA-256(salt ‖ case), its first 64 bits as a
 // share of 2^64 (ROL-5).
 func Draw(salt, id string) int64 {
