@@ -434,9 +434,9 @@ func (l *Log) Payloads(d *Draft, by entry.Principal) (list [][]byte, err error) 
 }
 
 // May returns why the rules would not admit the first entry of a draft from a principal
-// with that key, as a [*entry.Refusal]; nil: they would. It is an [*Obstacle] if the key is enrolled
-// for no principal, and by is empty. Nothing is signed. For goroutines, a call counts as a change of
-// the state.
+// with that key, as a [*entry.Refusal]; nil: they would. It is an [*Obstacle] if by is empty: the
+// key is enrolled for no principal. Nothing is signed. For goroutines, a call counts as a change
+// of the state.
 func (l *Log) May(d *Draft, by entry.Principal, keyID string) error {
 	if by == "" {
 		return obstacle("the key is enrolled for no principal")

@@ -75,9 +75,9 @@ type Offer struct {
 	MayNot []error
 }
 
-// Offers returns the verbs that fit the state of the incident or the task of an order, and says which
-// of some keys may sign them. A verb that cannot be drafted is left out. An incident that is over
-// takes a release or an acknowledgement alone (protocol.md, section 6).
+// Offers returns the verbs that fit the state of the incident or the task of an order, and says
+// which of some keys may sign them. A verb that cannot be drafted is left out. An incident that is
+// over takes a release or an acknowledgement alone (protocol.md, section 6).
 func (l *Log) Offers(about Order, keys []Key) (list []Offer) {
 	verbs, by := Verbs(), entry.Principal("")
 	if about.Task != "" {

@@ -1,7 +1,7 @@
 // Package ascending keeps sets of numbers as ascending lists, each number once. Such a list costs 4
 // bytes a number, and its order is the same in every process, which the order of a map is not. The
-// fold numbers executions and incidents from 0 on in the order of the log, so most numbers are added
-// at the end.
+// fold numbers executions and incidents from 0 on in the order of the log, so most numbers are
+// added at the end.
 package ascending
 
 import "slices"

@@ -1,6 +1,6 @@
-// Package hour counts what happens in a rolling hour, by the minute. The count of a principal's
-// entries is held to a quota (REG-7). Times are in Unix milliseconds. A count is never too low: what
-// happened in the first minute of the hour counts for the whole of that minute.
+// Package hour counts what happens in a rolling hour, by the minute. The fold holds the counts of a
+// principal to its quotas (REG-7). Times are in Unix milliseconds. An hour is the minute of its
+// last instant and the 59 minutes before.
 package hour
 
 import (
