@@ -43,7 +43,7 @@ func HoldsUpTask(t *api.Task) (why string, found bool) {
 		return NobodyFor(t), true
 	case t.Recovery != nil:
 		return TaskRecovery(t.Recovery), true
-	case t.State == entry.TaskFailed && t.RetriesSpent():
+	case t.HeldUp(): // with no gate, its retries are spent
 		return TaskRetries(t) + " retries used: " + t.Reason, true
 	}
 	return "", false
