@@ -328,7 +328,6 @@ var exitReasons = map[string]exitReason{
 	"verify.IndexError":     {}, // readers of a log
 	"FindingError":          {}, // arl log audit
 	"IndexError":            {}, // arl log audit
-	"bundle.RuleError":      {}, // agents
 }
 
 // exitPlaces are the functions of the commands that give an error exit code 10, or that say more

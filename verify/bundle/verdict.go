@@ -184,8 +184,9 @@ type RuleError struct {
 	Rule  string // the one that failed; the step itself if it has no other name
 	What  string // such as "entry 31"
 	Cause error
-	// Heads are two signed heads that no proof reconciles: evidence to be kept
-	// and shown to others. If Cause is a [*verify.ForkError], they convict the ledger.
+	// Heads are two signed heads that no proof reconciles. They convict the ledger if Cause is a
+	// [*verify.ForkError]. Otherwise the proof failed, which nobody signs: whoever carried the
+	// bundle may have altered the proof.
 	Heads []string
 	// Proven says that the signed rollback set and entries of the log refuse the member, whoever
 	// carried the bundle. Otherwise the bundle may lack an entry, or its steps, which nobody
@@ -201,15 +202,6 @@ func (e *RuleError) Error() string {
 
 // Unwrap returns the cause.
 func (e *RuleError) Unwrap() error { return e.Cause }
-
-// Evidence returns the document of two signed heads that no proof reconciles, or nil if
-// the error has no two heads.
-func (e *RuleError) Evidence() *verify.Evidence {
-	if len(e.Heads) != 2 {
-		return nil
-	}
-	return (&verify.ForkError{First: e.Heads[0], Second: e.Heads[1], Detail: e.Cause.Error()}).Evidence()
-}
 
 func ruleName(step, rule string) string {
 	if step == rule {

@@ -113,9 +113,6 @@ func Code(err error) int {
 	if fork || root || audit.Evidence(err) != nil {
 		return Inconsistent
 	}
-	if rule, ok := errors.AsType[*bundle.RuleError](err); ok && rule.Evidence() != nil {
-		return Inconsistent
-	}
 	_, witness := errors.AsType[*verify.WitnessError](err)
 	if _, ok := errors.AsType[*verify.InconclusiveError](err); ok || witness {
 		return Inconclusive
@@ -342,9 +339,6 @@ func Contradicted(err error) (found *Contradiction, ok bool) {
 	}
 	if evidence := audit.Evidence(err); evidence != nil {
 		return &Contradiction{fileKind(err), evidence, err}, true
-	}
-	if rule, ok := errors.AsType[*bundle.RuleError](err); ok && rule.Evidence() != nil {
-		return &Contradiction{"heads", rule.Evidence(), err}, true
 	}
 	return nil, false
 }
