@@ -97,3 +97,30 @@ func (a *AgentInfo) Revocation(key *KeyInfo, since *uint64) (*entry.Agent, error
 	body.CompromisedSince = &entry.Compromised{Index: *since}
 	return body, nil
 }
+
+// Compromised reports whether a key was revoked as compromised since an index, or an earlier one
+// (TRU-4).
+func (c *Chain) Compromised(keyID string, index uint64) bool {
+	if !c.compromised {
+		return false
+	}
+	since := c.keys[keyID].CompromisedSince
+	return since != nil && *since <= index
+}
+
+// Compromise is the reason why an entry may not be from its issuer: its key was revoked as
+// compromised since the entry, or an earlier one (TRU-4).
+type Compromise struct {
+	Since   uint64 `json:"since"`   // index of the first entry for which the key is not believed
+	Revoked uint64 `json:"revoked"` // index of the revocation
+}
+
+// Compromise returns why the entry at an index may not be from its issuer, although the key with
+// the id signed the entry; nil if nothing says so.
+func (c *Chain) Compromise(keyID string, index uint64) *Compromise {
+	if !c.Compromised(keyID, index) {
+		return nil
+	}
+	key := c.keys[keyID]
+	return &Compromise{*key.CompromisedSince, key.Revoked}
+}

@@ -406,16 +406,6 @@ func (c *Chain) KeyInfo(keyID string) (KeyInfo, bool) {
 	return key, ok
 }
 
-// Compromised reports whether a key was revoked as compromised since an index, or an earlier one
-// (TRU-4).
-func (c *Chain) Compromised(keyID string, index uint64) bool {
-	if !c.compromised {
-		return false
-	}
-	since := c.keys[keyID].CompromisedSince
-	return since != nil && *since <= index
-}
-
 // Policy returns the policy in force and its place in the log; nil before the genesis. The
 // caller must not change the policy.
 func (c *Chain) Policy() (*entry.Policy, entry.LogRef) { return c.policy, c.inForce }

@@ -363,9 +363,9 @@ func headsOf(count int) string {
 // warn looks in the chain for facts that weaken the checks.
 func (v *run) warn() {
 	for _, e := range v.out.Entries {
-		if key := v.chain.keys[e.KeyID]; v.chain.Compromised(e.KeyID, e.Index) {
+		if c := v.chain.Compromise(e.KeyID, e.Index); c != nil {
 			v.out.Warnings = append(v.out.Warnings, fmt.Sprintf("entry %d: its key %s was revoked at %d as compromised since %d",
-				e.Index, e.KeyID, key.Revoked, *key.CompromisedSince))
+				e.Index, e.KeyID, c.Revoked, c.Since))
 		}
 	}
 	if v.chain.policy == nil {

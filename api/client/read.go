@@ -159,6 +159,21 @@ func (c *Client) Entries(ctx context.Context, q api.ListQuery) iter.Seq2[*Entry,
 	}
 }
 
+// SignedSince returns the entries of a principal, from an index on, that a key has signed. If the
+// key was compromised since that index, another party may have signed them (TRU-4). It does not
+// prove that no entry was left out.
+func (c *Client) SignedSince(ctx context.Context, p entry.Principal, keyID string, since uint64) (signed []*Entry, err error) {
+	for e, err := range c.Entries(ctx, api.ListQuery{Agent: p, From: since, Limit: api.MaxPage}) {
+		if err != nil {
+			return nil, err
+		}
+		if e.KeyID == keyID {
+			signed = append(signed, e)
+		}
+	}
+	return signed, nil
+}
+
 // items yields the proven entries that a query finds. It does not check their signatures.
 func (c *Client) items(ctx context.Context, q api.ListQuery) iter.Seq2[*Entry, error] {
 	return func(yield func(*Entry, error) bool) {

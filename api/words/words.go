@@ -9,6 +9,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/verify"
 )
 
 // Instant is a time of the ledger's clock, in Unix milliseconds, in UTC (RFC 3339).
@@ -77,6 +78,27 @@ func WhoDecides(i *api.Incident, plan, inForce *api.Plan) string {
 		return fmt.Sprintf("it is decided: entry %d", i.Decision.Ref.Index)
 	}
 	return "the coordinator may authorize it alone"
+}
+
+// Compromised is the warning that stands beside an entry whose key was compromised; empty: nothing
+// says so.
+func Compromised(c *verify.Compromise) string {
+	if c == nil {
+		return ""
+	}
+	return fmt.Sprintf(" [KEY COMPROMISED since %d, revoked at %d]", c.Since, c.Revoked)
+}
+
+// KeyState says whether a key counts. Of a key that does not count, it gives the index of the
+// revocation. signed is how many entries a compromised key signed since its compromise.
+func KeyState(key *api.Key, signed int) string {
+	switch {
+	case key.Revoked == nil:
+		return "counts"
+	case key.CompromisedSince == nil:
+		return fmt.Sprintf("ended at %d", *key.Revoked)
+	}
+	return fmt.Sprintf("ended at %d, COMPROMISED since %d: %s since", *key.Revoked, *key.CompromisedSince, Counted(signed, "entry"))
 }
 
 // OrNothing is the text, or the word nothing where it is empty.

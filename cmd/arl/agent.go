@@ -280,7 +280,7 @@ func (a *app) agentList(ctx context.Context, c *access.Connection, domain string
 		}
 		for _, key := range agent.Keys {
 			if err := l.Add(nil, string(agent.Principal), words.JoinRoles(key.Roles), agent.Domain, string(agent.Span), key.KeyID,
-				decimal(key.Enrolled), agent.State(&key), fmt.Sprint(n.Corroborated), fmt.Sprint(n.Dismissed), fmt.Sprint(n.Memberships), fmt.Sprint(n.Corrections), fmt.Sprint(n.SignalsLeft), decimal(n.Last)); err != nil {
+				decimal(key.Enrolled), words.KeyState(&key, agent.SignedSince[key.KeyID]), fmt.Sprint(n.Corroborated), fmt.Sprint(n.Dismissed), fmt.Sprint(n.Memberships), fmt.Sprint(n.Corrections), fmt.Sprint(n.SignalsLeft), decimal(n.Last)); err != nil {
 				return err
 			}
 		}

@@ -21,7 +21,7 @@ func (a *app) listSuspects(ctx context.Context, c *access.Connection, p entry.Pr
 		_, err := fmt.Fprintln(a.Err, "no entry of this key will be marked: pass --compromised-since INDEX if another party may have had the key")
 		return err
 	}
-	signed, err := c.SignedSince(ctx, p, keyID, uint64(*since))
+	signed, err := c.Client.SignedSince(ctx, p, keyID, uint64(*since))
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *app) revokeOld(ctx context.Context, c *access.Connection, signer *acces
 		return err
 	}
 	for _, key := range before.Valid() {
-		if known, ok := now.KeyInfo(key.Key.KeyID()); !ok || known.Revoked != 0 {
+		if _, counts := now.Owner(key.Key.KeyID()); !counts {
 			continue
 		}
 		body, err := before.Revocation(key, nil)

@@ -262,14 +262,14 @@ type shownEntry struct {
 	Payload      jsontext.Value `json:"payload"`
 	Envelope     api.Envelope   `json:"envelope"`
 	// Compromised is there if somebody else may have signed the entry.
-	Compromised *access.Compromise `json:"compromised,omitempty"`
+	Compromised *verify.Compromise `json:"compromised,omitempty"`
 }
 
 // showEntry returns an entry with what the chain, which goes on behind it, says of
 // its key now.
 func showEntry(e *client.Entry, chain *verify.Chain) shownEntry {
 	return shownEntry{e.Index, e.RegisteredAt, merkle.HashLeaf(e.Receipt.Leaf), e.Kind, e.KeyID, e.Payload(), api.NewEnvelope(e.Entry.Entry),
-		access.CompromiseOf(chain, e.KeyID, e.Index)}
+		chain.Compromise(e.KeyID, e.Index)}
 }
 
 func (a *app) entryGet(ctx context.Context, c *access.Connection, index uint64) error {
@@ -290,7 +290,7 @@ func (a *app) entryGet(ctx context.Context, c *access.Connection, index uint64) 
 		return err
 	}
 	return a.PrintText(fmt.Sprintf("entry %d: %s by %s, registered %s\nkey %s%s\nleaf %s\n%s\n", index, e.Kind, e.Header.Iss,
-		instant(e.RegisteredAt), e.KeyID, s.Compromised.Mark(), s.LeafHash, payload))
+		instant(e.RegisteredAt), e.KeyID, words.Compromised(s.Compromised), s.LeafHash, payload))
 }
 
 // listOptions are the filters of arl entry list.
@@ -379,7 +379,7 @@ func (a *app) listEntries(ctx context.Context, c *access.Connection, o *listOpti
 		}
 		s := showEntry(e, chain)
 		err := l.Add(s, decimal(e.Index), instant(e.RegisteredAt), string(e.Kind), string(e.Header.Iss),
-			string(e.Header.Wid), words.Summary(e.Body)+s.Compromised.Mark())
+			string(e.Header.Wid), words.Summary(e.Body)+words.Compromised(s.Compromised))
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,7 @@ func (a *app) tail(ctx context.Context, c *access.Connection, o *tailOptions) er
 		if s := showEntry(e, chain); a.JSON() {
 			err = a.PrintJSON(s)
 		} else {
-			err = a.PrintText(fmt.Sprintf("%d  %s  %s  %s  %s%s\n", e.Index, instant(e.RegisteredAt), e.Kind, e.Header.Iss, words.Summary(e.Body), s.Compromised.Mark()))
+			err = a.PrintText(fmt.Sprintf("%d  %s  %s  %s  %s%s\n", e.Index, instant(e.RegisteredAt), e.Kind, e.Header.Iss, words.Summary(e.Body), words.Compromised(s.Compromised)))
 		}
 		if err != nil {
 			return err
