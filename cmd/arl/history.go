@@ -3,16 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
-	"recoveryledger/api"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/histories"
 	"recoveryledger/cmd/arl/manual"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
@@ -62,32 +59,16 @@ func (a *app) agentHistory(ctx context.Context, l *access.Log, principal entry.P
 	if err != nil {
 		return err
 	}
-	var changes coord.Changes
-	var ok bool
-	if after.value == nil {
-		changes.History, _, ok = f.State.History(principal, 0, int(f.Size))
-	} else {
-		changes, ok = f.State.HistoryAfter(principal, uint64(*after.value), int(f.Size))
-	}
-	if _, enrolled := f.State.Chain().Agent(principal); !ok && !enrolled && f.Follower.AttemptsOf(principal).Cases == 0 {
+	h, known := f.Follower.History(principal, after.index(), f.Now)
+	if !known {
 		return exit.With(exit.NotFound, fmt.Errorf("%s was never enrolled", principal))
 	}
-	changes.Principal = principal
-	h := &changes.History
-	for _, o := range f.Follower.OutcomesBy(principal) {
-		if after.value != nil && !slices.Contains(changes.Incidents, o.Incident) {
-			continue
-		}
-		incident, _ := f.State.Incident(o.Incident, f.Now) // the outcome was admitted
-		h.Outcomes = append(h.Outcomes, api.HistoryOutcome{Index: o.Index, Incident: o.Incident, Exec: o.Exec, Result: o.Result,
-			Correction: incident.Corrects(o.Index)})
-	}
 	if !a.JSON() {
-		return histories.Print(ctx, &a.Terminal, l, f, h)
+		return histories.Print(ctx, &a.Terminal, l, f, &h)
 	}
 	h.Head = f.Head.Note
-	if h.Entries, err = f.Items(ctx, l, f.Proof(h)); err != nil {
+	if h.Entries, err = f.Items(ctx, l, f.Proof(&h)); err != nil {
 		return err
 	}
-	return a.PrintJSON(histories.WithAttempts(f, h))
+	return a.PrintJSON(histories.WithAttempts(f, &h))
 }

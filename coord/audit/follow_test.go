@@ -126,6 +126,37 @@ func TestOutcomesBy(t *testing.T) {
 	}
 }
 
+// TestHistory reads the histories of principals with the outcomes that they reported, whole and
+// behind an index. A principal that the log does not know has none.
+func TestHistory(t *testing.T) {
+	log := rolledBack(t)
+	f := followed(t, log.Entries)
+	last := log.Entries[len(log.Entries)-1].Index
+	for _, c := range []struct {
+		by              entry.Principal
+		after           *uint64
+		known           bool
+		members, report int
+	}{
+		{by: "a", known: true, members: 1, report: 1},
+		{by: "b", known: true, members: 2, report: 1},
+		{by: "b", after: new(uint64(0)), known: true, members: 2, report: 1},
+		{by: "b", after: &last, known: true},
+		{by: "k", known: true},
+		{by: "nobody"},
+	} {
+		h, known := f.History(c.by, c.after, log.At)
+		if known != c.known || known && h.Principal != c.by || len(h.Memberships) != c.members || len(h.Outcomes) != c.report {
+			t.Errorf("%s: %t, %+v", c.by, known, h)
+		}
+		for _, o := range h.Outcomes {
+			if !slices.Contains(f.OutcomesBy(c.by), ReportedOutcome{o.Index, o.Incident, o.Exec, o.Result}) {
+				t.Errorf("%s reported no outcome %+v", c.by, o)
+			}
+		}
+	}
+}
+
 // TestFollowerRestoreRefusesChaos gives prefixes of a snapshot, bytes changed, and bytes
 // behind the end: a refusal that leaves the follower as it was, or one whose snapshot is
 // exactly what was read. It is every fifth prefix and byte, in short every 17th, with
