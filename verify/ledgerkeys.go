@@ -51,7 +51,7 @@ func (r Root) Follow(c *Chain) Root {
 // Advance returns the root with the ledger's keys of another root of the same
 // ledger, if that one has followed its policies further.
 func (r Root) Advance(other Root) Root {
-	if other.Since > r.Since && other.Origin == r.Origin && other.Genesis == r.Genesis {
+	if other.Since > r.Since && r.SameLedger(other) {
 		r.LedgerKeys, r.Since, r.Retired = other.LedgerKeys, other.Since, other.Retired
 	}
 	return r

@@ -55,6 +55,11 @@ type Root struct {
 	Signature func(key entry.PublicKey, message, sig []byte) error `json:"-"`
 }
 
+// SameLedger reports whether two roots are of one ledger, whatever keys and witnesses they pin.
+func (r Root) SameLedger(other Root) bool {
+	return r.Origin == other.Origin && r.Genesis == other.Genesis
+}
+
 // CheckSignature is [Signature], as far as the root does not bring its own. Several
 // goroutines may call it.
 func (r Root) CheckSignature(key entry.PublicKey, message, sig []byte) error {

@@ -33,7 +33,7 @@ func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, dat
 		if accepted, err = a.readAccepted(flags.accepted); err != nil {
 			return err
 		}
-		if accepted.Root.Origin != root.Origin || accepted.Root.Genesis != root.Genesis {
+		if !accepted.Root.SameLedger(root) {
 			return exit.With(exit.Verification, fmt.Errorf("%s: from another ledger than the pinned one", flags.accepted))
 		}
 		accepted.Root = root

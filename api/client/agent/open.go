@@ -283,7 +283,7 @@ func (a *Agent) takeAccepted(data []byte) error {
 	if err != nil {
 		return err
 	}
-	if accepted.Agent != a.cfg.Agent || accepted.Root.Origin != a.cfg.Root.Origin || accepted.Root.Genesis != a.cfg.Root.Genesis {
+	if accepted.Agent != a.cfg.Agent || !accepted.Root.SameLedger(a.cfg.Root) {
 		return &DamageError{docAccepted, "of another agent or ledger"}
 	}
 	accepted.Root = a.cfg.Root.Advance(accepted.Root) // the former may have newer keys, and has the Cosigner

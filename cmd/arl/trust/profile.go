@@ -179,7 +179,7 @@ func (s *Store) RefuseKnown(origin string) error {
 func (s *Store) Save(p *Profile) error {
 	known, err := s.Profile(p.Name)
 	switch {
-	case err == nil && (known.Root.Origin != p.Root.Origin || known.Root.Genesis != p.Root.Genesis):
+	case err == nil && !known.Root.SameLedger(p.Root):
 		return exit.With(exit.Config, fmt.Errorf("profile %s pins genesis %s, and this ledger has genesis %s: it is another ledger; remove the profile to pin this ledger instead", p.Name, known.Root.Genesis, p.Root.Genesis))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
