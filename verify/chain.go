@@ -406,6 +406,17 @@ func (c *Chain) KeyInfo(keyID string) (KeyInfo, bool) {
 	return key, ok
 }
 
+// PolicyAt returns the policy of the entry at an index, in force or not; nil if the entry is no
+// policy of the log. The caller must not change the policy.
+func (c *Chain) PolicyAt(index uint64) *entry.Policy {
+	for _, link := range c.links {
+		if policy, is := link.Body.(*entry.Policy); is && link.Index == index {
+			return policy
+		}
+	}
+	return nil
+}
+
 // Policy returns the policy in force and its place in the log; nil before the genesis. The
 // caller must not change the policy.
 func (c *Chain) Policy() (*entry.Policy, entry.LogRef) { return c.policy, c.inForce }

@@ -409,8 +409,9 @@ func (l *Log) admitAll(entries []*entry.Entry) error {
 
 // complete returns the nth body of a draft as the entry that a principal signs.
 func (l *Log) complete(body entry.Body, by entry.Principal, n int) (*entry.Entry, error) {
-	h, fresh := entry.HeaderOf(body), keys.NewHeader(by, l.Origin)
-	h.V, h.Aud, h.JTI, h.Iss, h.Iat = fresh.V, fresh.Aud, fresh.JTI, fresh.Iss, l.drafted()/1000
+	keys.FillHeader(body, by, l.Origin)
+	h := entry.HeaderOf(body)
+	h.Iat = l.drafted() / 1000
 	if l.Fixed != nil && n < len(l.Fixed.JTIs) {
 		h.JTI = l.Fixed.JTIs[n]
 	}

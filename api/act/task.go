@@ -43,6 +43,15 @@ func (l *Log) prepareTask(o *Order) (*Draft, error) {
 	return d, nil
 }
 
+// CreateTask completes the entry by which an operator creates a task with an id. What the operator
+// wants of the task is in the entry. Without a workflow the task has a workflow of its own.
+func CreateTask(t *entry.Task, by entry.Principal, id string) {
+	t.Task, t.Op, t.From, t.To = entry.NewRef(by, id), entry.TaskCreate, entry.TaskCreated, entry.TaskCreated
+	if t.Wid == "" {
+		t.Wid = entry.WorkflowID(id)
+	}
+}
+
 // Move returns the entry by which an order moves a task on, as Prepare does for a task that
 // was read elsewhere. The error is an [*Obstacle] if the task does not stand so, or if
 // the named agent cannot get it.

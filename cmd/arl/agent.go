@@ -14,7 +14,6 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 )
 
@@ -215,7 +214,7 @@ func (a *app) submitAgent(ctx context.Context, c *access.Connection, body *entry
 	if err != nil {
 		return err
 	}
-	return a.submitAgentBy(ctx, c, signer, body, o.reason)
+	return a.submitWithReason(ctx, c, signer, body, o.reason)
 }
 
 // agentSigner loads the key that may sign an agent entry with the roles of the body.
@@ -225,11 +224,6 @@ func (a *app) agentSigner(ctx context.Context, c *access.Connection, body *entry
 		principal = node.Authority
 	}
 	return a.machine().Signer(ctx, c, access.SignerFlags{Key: o.signer}, principal)
-}
-
-func (a *app) submitAgentBy(ctx context.Context, c *access.Connection, signer *access.Signer, body *entry.Agent, reason string) error {
-	body.Header = keys.NewHeader(signer.Principal, c.Root.Origin)
-	return a.submitWithReason(ctx, c, signer, body, reason)
 }
 
 func (a *app) agentListCommand(t *access.Target) *cobra.Command {

@@ -56,7 +56,7 @@ func (a *app) rotateSlowly(ctx context.Context, c *access.Connection, body *entr
 		return err
 	}
 	body.Op = entry.Enrol
-	if err := a.submitAgentBy(ctx, c, signer, body, o.reason); err != nil {
+	if err := a.submitWithReason(ctx, c, signer, body, o.reason); err != nil {
 		return err
 	}
 	until := time.NewTimer(o.overlap)
@@ -91,7 +91,7 @@ func (a *app) revokeOld(ctx context.Context, c *access.Connection, signer *acces
 		if err != nil {
 			return err
 		}
-		if err := a.submitAgentBy(ctx, c, signer, body, "rotated: the overlap is over"); err != nil {
+		if err := a.submitWithReason(ctx, c, signer, body, "rotated: the overlap is over"); err != nil {
 			return err
 		}
 	}

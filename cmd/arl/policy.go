@@ -10,10 +10,7 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/coord/policyfile"
-	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
-	"recoveryledger/verify"
 )
 
 func (a *app) policyCommand() *cobra.Command {
@@ -60,8 +57,9 @@ func (a *app) policyShowCommand(t *access.Target) *cobra.Command {
 				}
 				policy, _ := chain.Policy()
 				if cmd.Flags().Changed("index") {
-					if policy, err = policyAt(chain, index); err != nil {
-						return err
+					if policy = chain.PolicyAt(index); policy == nil {
+						return exit.Remedied("arl entry list --kind policy has the indexes of the policies",
+							exit.With(exit.NotFound, fmt.Errorf("entry %d is no policy of this ledger", index)))
 					}
 				}
 				return a.printPolicy(policy)
@@ -74,20 +72,9 @@ func (a *app) policyShowCommand(t *access.Target) *cobra.Command {
 	return cmd
 }
 
-func policyAt(chain *verify.Chain, index uint64) (*entry.Policy, error) {
-	for _, link := range chain.Links() {
-		if policy, is := link.Body.(*entry.Policy); is && link.Index == index {
-			return policy, nil
-		}
-	}
-	return nil, exit.Remedied("arl entry list --kind policy has the indexes of the policies", exit.With(exit.NotFound, fmt.Errorf("entry %d is no policy of this ledger", index)))
-}
-
 func (a *app) printDefaultPolicy() error {
 	if a.JSON() {
-		p := entry.Genesis("")
-		p.Recovery = recovery.Default().JSON()
-		return a.printPolicy(p)
+		return a.printPolicy(policyfile.DefaultPolicy())
 	}
 	text, err := policyfile.Default()
 	if err != nil {
@@ -152,12 +139,7 @@ func (a *app) policyApply(ctx context.Context, c *access.Connection, path string
 		return err
 	}
 	inForce, previous := chain.Policy()
-	if next.Authority == nil {
-		next.Authority = inForce.Authority
-	}
-	if next.LedgerKeys == nil {
-		next.LedgerKeys = inForce.LedgerKeys
-	}
+	policyfile.Succeed(next, inForce, previous)
 	changes, err := policyfile.Diff(inForce, next, path)
 	if err != nil {
 		return err
@@ -173,20 +155,16 @@ func (a *app) policyApply(ctx context.Context, c *access.Connection, path string
 	if err != nil {
 		return err
 	}
-	next.Header, next.Previous = keys.NewHeader(signer.Principal, c.Root.Origin), &previous
 	return a.submitWithReason(ctx, c, signer, next, o.reason)
 }
 
-// submitWithReason signs a body and registers it.
+// submitWithReason is signAndSubmit with a reason in the entry.
 func (a *app) submitWithReason(ctx context.Context, c *access.Connection, by *access.Signer, body entry.Body, reason string) error {
 	if len(reason) > entry.MaxText {
 		return exit.Usagef("--reason: %d bytes, the limit is %d", len(reason), entry.MaxText)
 	}
-	e, err := entry.NewWithReason(body, reason)
+	e, err := by.Entry(body, c.Root.Origin, reason)
 	if err != nil {
-		return err
-	}
-	if err := by.Sign(e); err != nil {
 		return err
 	}
 	return a.submit(ctx, c, []*entry.Entry{e}, "")

@@ -13,7 +13,6 @@ import (
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
 )
 
 // signalOptions are the flags of arl signal submit.
@@ -95,7 +94,6 @@ func (a *app) signalSubmit(ctx context.Context, c *access.Connection, o *signalO
 		return err
 	}
 	body := o.body()
-	body.Header = keys.NewHeader(signer.Principal, c.Root.Origin)
 	if body.Wid = entry.WorkflowID(o.workflow); body.Wid == "" {
 		if body.Wid, err = c.WorkflowOf(ctx, body.Subject); err != nil {
 			return err
@@ -109,14 +107,7 @@ func (a *app) signalSubmit(ctx context.Context, c *access.Connection, o *signalO
 			return err
 		}
 	}
-	e, err := entry.New(body)
-	if err != nil {
-		return err
-	}
-	if err := signer.Sign(e); err != nil {
-		return err
-	}
-	return a.submit(ctx, c, []*entry.Entry{e}, o.out)
+	return a.signAndSubmit(ctx, c, signer, body, o.out)
 }
 
 func (o *signalOptions) checkReferences() error {

@@ -16,7 +16,6 @@ import (
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/ledger/keys"
 )
 
 func (a *app) taskCommand() *cobra.Command {
@@ -90,23 +89,15 @@ func (a *app) taskCreate(ctx context.Context, c *access.Connection, id string, o
 	if err != nil {
 		return err
 	}
-	b := &entry.Task{
-		Header: keys.NewHeader(signer.Principal, c.Root.Origin), Task: entry.NewRef(signer.Principal, id), Op: entry.TaskCreate,
-		From: entry.TaskCreated, To: entry.TaskCreated, Reason: o.reason, Type: o.kind, MaxRetries: o.retries.value, LeaseMS: o.lease.value,
-	}
-	if b.Wid = entry.WorkflowID(o.workflow); b.Wid == "" {
-		b.Wid = entry.WorkflowID(id)
-	}
+	b := &entry.Task{Header: entry.Header{Wid: entry.WorkflowID(o.workflow)}, Reason: o.reason, Type: o.kind, MaxRetries: o.retries.value, LeaseMS: o.lease.value}
+	act.CreateTask(b, signer.Principal, id)
 	return a.signAndSubmit(ctx, c, signer, b, o.out)
 }
 
-// signAndSubmit signs and registers an entry.
+// signAndSubmit completes a body as an entry, signs the entry and registers it.
 func (a *app) signAndSubmit(ctx context.Context, c *access.Connection, signer *access.Signer, body entry.Body, out string) error {
-	e, err := entry.New(body)
+	e, err := signer.Entry(body, c.Root.Origin, "")
 	if err != nil {
-		return err
-	}
-	if err := signer.Sign(e); err != nil {
 		return err
 	}
 	return a.submit(ctx, c, []*entry.Entry{e}, out)
@@ -276,9 +267,6 @@ func (a *app) taskMove(ctx context.Context, c *access.Connection, ref entry.Ref,
 	if err := a.Confirm(fmt.Sprintf("%s as %s?", what, signer.Principal), o.yes); err != nil {
 		return err
 	}
-	wid := b.Wid
-	b.Header = keys.NewHeader(signer.Principal, c.Root.Origin)
-	b.Wid = wid
 	return a.signAndSubmit(ctx, c, signer, b, o.out)
 }
 

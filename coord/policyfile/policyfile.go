@@ -81,6 +81,18 @@ func Parse(name string, data []byte) (*entry.Policy, error) {
 	return policy, nil
 }
 
+// Succeed completes a policy from a file as the one that replaces the policy in force, which stands
+// at previous. Authority and keys of the ledger that the file leaves out stay as they are.
+func Succeed(next, inForce *entry.Policy, previous entry.LogRef) {
+	if next.Authority == nil {
+		next.Authority = inForce.Authority
+	}
+	if next.LedgerKeys == nil {
+		next.LedgerKeys = inForce.LedgerKeys
+	}
+	next.Previous = &previous
+}
+
 // policyParts reports which parts a policy file has: rules of recovery, and
 // members that are the ledger's.
 func policyParts(data []byte) (rules, ledger bool) {

@@ -90,6 +90,13 @@ func Default() ([]byte, error) {
 	return slices.Concat(members, []byte("\n"), recovery.DefaultDocument()), err
 }
 
+// DefaultPolicy is the policy in the file of [Default].
+func DefaultPolicy() *entry.Policy {
+	p := entry.Genesis("")
+	p.Recovery = recovery.Default().JSON()
+	return p
+}
+
 // Diff returns the changes from one policy file to another, or nothing if both files
 // mean the same.
 func Diff(older, newer *entry.Policy, name string) ([]byte, error) {

@@ -19,6 +19,17 @@ type Signer struct {
 	Roles     []entry.Role // of the key, where they were looked up
 }
 
+// Entry completes a body as an entry of the ledger of an origin, and signs the entry. A reason is a
+// further member of the payload; empty: there is none.
+func (s *Signer) Entry(body entry.Body, origin, reason string) (*entry.Entry, error) {
+	keys.FillHeader(body, s.Principal, origin)
+	e, err := entry.NewWithReason(body, reason)
+	if err != nil {
+		return nil, err
+	}
+	return e, s.Sign(e)
+}
+
 // SignerFlags name the key and the principal that sign.
 type SignerFlags struct {
 	Key       string // file; empty: the profile's

@@ -3,10 +3,10 @@ package rollouts
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
+	"recoveryledger/api/act"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
@@ -74,56 +74,30 @@ func (o *promoteOptions) check() error {
 
 // promoteFull registers the policy in force with the rules of the candidate.
 func (c *commands) promoteFull(ctx context.Context, w *access.Where, id string, o *promoteOptions) error {
-	var promotion *entry.Promotion
-	var terms entry.RolloutTerms
-	err := c.machine().WithFold(ctx, w, func(_ *access.Log, f *access.Fold) error {
-		rollouts := f.State.Rollouts()
-		found, lacks := rollouts.Promotion(id, f.State.Law())
-		if found == nil {
-			return exit.With(exit.Conflict, notPromoted(id, lacks))
+	var next *entry.Policy
+	var candidate entry.Digest
+	err := c.machine().WithFold(ctx, w, func(_ *access.Log, f *access.Fold) (err error) {
+		if next, err = act.PromoteRollout(f.State, id); err == nil {
+			candidate = f.State.Rollouts().Current().Terms.CandidateDigest
 		}
-		promotion, terms = found, rollouts.Current().Terms
-		return nil
+		return exit.With(exit.Conflict, err)
 	})
 	if err != nil {
 		return err
 	}
 	return c.machine().WithConnection(ctx, &w.Target, func(conn *access.Connection) error {
-		chain, err := conn.Chain(ctx)
-		if err != nil {
-			return err
-		}
-		inForce, previous := chain.Policy()
-		next := *inForce
-		next.Recovery, next.Rollout, next.Previous = terms.Candidate, promotion, &previous
 		signer, err := c.machine().Signer(ctx, conn, o.SignerFlags, node.Authority)
 		if err != nil {
 			return err
 		}
-		next.Header = keys.NewHeader(signer.Principal, conn.Root.Origin)
-		e, err := entry.NewWithReason(&next, redact.Text(o.reason))
+		keys.FillHeader(next, signer.Principal, conn.Root.Origin)
+		e, err := entry.NewWithReason(next, redact.Text(o.reason))
 		if err != nil {
 			return err
 		}
-		if err := c.Confirm(fmt.Sprintf("Make candidate %s the policy in force?", terms.CandidateDigest), o.yes); err != nil {
+		if err := c.Confirm(fmt.Sprintf("Make candidate %s the policy in force?", candidate), o.yes); err != nil {
 			return err
 		}
 		return c.register(ctx, conn, signer, e)
 	})
-}
-
-// notPromoted is the error of a promotion that the ledger does not take, with all that is against
-// it.
-func notPromoted(id string, lacks []*entry.Refusal) error {
-	if len(lacks) == 1 {
-		return lacks[0]
-	}
-	all := make([]string, len(lacks))
-	for i, why := range lacks {
-		all[i] = why.Detail
-		if why.Remedy != "" {
-			all[i] += " (" + why.Remedy + ")"
-		}
-	}
-	return fmt.Errorf("the ledger takes no promotion of %s: %s", id, strings.Join(all, "; "))
 }

@@ -3,7 +3,6 @@ package rollouts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"recoveryledger/api"
+	"recoveryledger/api/act"
+	"recoveryledger/api/view"
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
@@ -21,7 +22,6 @@ import (
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/policyfile"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/ledger/redact"
@@ -132,22 +132,16 @@ func (c *commands) startEntry(ctx context.Context, conn *access.Connection, id s
 	if err != nil {
 		return nil, err
 	}
-	policy, _ := chain.Policy()
-	baseline, ok := rollout.BaselineOf(policy.Recovery)
-	if !ok {
-		return nil, exit.With(exit.Conflict, errors.New("the policy in force has no rules of recovery, so that each program's built-in rules decide: "+
-			"put the rules into the policy first (arl policy show --default > policy.yaml; arl policy apply policy.yaml)"))
-	}
-	body := &entry.Rollout{Rollout: id, Op: entry.RolloutStart, Stage: entry.Stage(o.stage), SharePermille: o.share, Start: &entry.RolloutTerms{
-		CandidateDigest: candidate.Hash(), BaselineDigest: baseline, Candidate: candidate.JSON(), Salt: o.salt,
-		TolerancePPM: o.tolerance, CasesMin: o.casesMin, DeadlineAt: time.Now().Add(o.within).UnixMilli()}}
+	body := &entry.Rollout{Rollout: id, Stage: entry.Stage(o.stage), SharePermille: o.share, Start: &entry.RolloutTerms{
+		Salt: o.salt, TolerancePPM: o.tolerance, CasesMin: o.casesMin, DeadlineAt: time.Now().Add(o.within).UnixMilli()}}
 	if o.salt == "" {
 		body.Start.Salt = uuid.NewString()
 	}
 	for _, gate := range o.gates {
 		body.Start.Gates = append(body.Start.Gates, entry.Gate(gate))
 	}
-	return body, nil
+	policy, _ := chain.Policy()
+	return body, act.StartRollout(body, candidate, policy)
 }
 
 // sign completes a rollout entry, asks, and registers the entry.
@@ -157,8 +151,8 @@ func (c *commands) sign(ctx context.Context, conn *access.Connection, body *entr
 	if err != nil {
 		return err
 	}
-	body.Header = keys.NewHeader(signer.Principal, conn.Root.Origin)
 	body.Wid = entry.WorkflowID(body.Rollout)
+	keys.FillHeader(body, signer.Principal, conn.Root.Origin)
 	e, err := entry.New(body)
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -291,7 +285,7 @@ func (c *commands) history(w *access.Where) *cobra.Command {
 			l := c.NewList("ROLLOUT", "BEGAN", "ENDED", "OUTCOME", "WHY", "CANDIDATE")
 			for i := range v.History {
 				e := &v.History[i]
-				if err := l.Add(e, e.Rollout, words.Instant(e.StartedAt), words.Instant(e.EndedAt), e.Outcome, whyEnded(e), string(e.CandidateDigest)); err != nil {
+				if err := l.Add(e, e.Rollout, words.Instant(e.StartedAt), words.Instant(e.EndedAt), e.Outcome, view.WhyEnded(e), string(e.CandidateDigest)); err != nil {
 					return err
 				}
 			}
@@ -301,16 +295,4 @@ func (c *commands) history(w *access.Where) *cobra.Command {
 	w.RegisterInPlace(cmd.Flags())
 	w.RegisterKept(cmd.Flags())
 	return cmd
-}
-
-func whyEnded(e *api.EndedRollout) string {
-	switch {
-	case e.Gate != "":
-		return "gate " + string(e.Gate)
-	case e.Report != "":
-		return "report " + string(e.Report)
-	case e.Outcome == string(rollout.Promoted):
-		return "waived"
-	}
-	return "by hand"
 }
