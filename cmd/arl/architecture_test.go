@@ -94,6 +94,7 @@ coord/recovery/engine ← coord/recovery/drift
 coord/recovery/figure ← coord/recovery/engine
 coord/recovery/engine ← coord/recovery/adversary
 verify ← coord/recovery/record
+coord/rollout ← coord/recovery/record
 coord/recovery ← coord/recovery/question ← coord/recovery/record
 coord/recovery/question ← api/attempts
 coord/recovery/scenario ← coord/recovery/enact ← coord/recovery/record
@@ -149,7 +150,6 @@ cmd/arl/manual ← cmd/arl/rollouts
 coord/recovery/importer ← cmd/arl/rollouts
 coord/recovery/record ← cmd/arl/rollouts
 api/words ← cmd/arl/rollouts
-coord/rollout ← cmd/arl/rollouts
 coord/recovery/engine ← cmd/arl/rollouts
 coord/policyfile ← cmd/arl/rollouts
 api/words ← cmd/arl/backups

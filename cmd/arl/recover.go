@@ -19,7 +19,6 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/manual"
-	"recoveryledger/cmd/arl/rollouts"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
@@ -198,7 +197,7 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 		if o.resume {
 			resumed = o.out
 		}
-		if err := rollouts.Obey(ctx, reg, r, resumed, func(err error) { fmt.Fprintf(a.Err, "arl: no arm decides: %v\n", err) }); err != nil {
+		if err := record.Obey(ctx, reg, r, resumed, func(err error) { fmt.Fprintf(a.Err, "arl: no arm decides: %v\n", err) }); err != nil {
 			return err
 		}
 		recorder.Ask = o.ask && r.Asks()

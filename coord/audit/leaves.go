@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 
+	"recoveryledger/coord/recovery"
+	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -36,4 +38,32 @@ func CheckedLeaves(ctx context.Context, from Source, head verify.SignedHead, tel
 			yield(nil, err)
 		}
 	}
+}
+
+// NoteRules passes the leaves of a log on, and notes the rules of the newest policy among them:
+// those in force at the end of the log.
+func NoteRules(leaves iter.Seq2[[]byte, error], inForce **recovery.Policy) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for leaf, err := range leaves {
+			if err == nil {
+				err = noteRules(leaf, inForce)
+			}
+			if !yield(leaf, err) {
+				return
+			}
+		}
+	}
+}
+
+func noteRules(leaf []byte, inForce **recovery.Policy) error {
+	e, _, err := entry.DecodeLeaf(leaf)
+	if err != nil {
+		return nil //nolint:nilerr // the reader of the leaves says where the damage is
+	}
+	body, ok := e.Body.(*entry.Policy)
+	if !ok {
+		return nil
+	}
+	*inForce, err = recovery.FromEntry(body)
+	return err
 }

@@ -17,7 +17,6 @@ import (
 	"recoveryledger/coord/policyfile"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/adversary"
-	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/recovery/scenario"
 )
 
@@ -59,15 +58,19 @@ func runMutations(ctx context.Context, t *terminal.Terminal, file string, o *mut
 		}
 	}
 	all = slices.DeleteFunc(all, func(m adversary.Mutation) bool { return len(o.kinds) > 0 && !slices.Contains(o.kinds, m.Name) })
-	tempted := &temptations{mutations: all, counts: make([]temptation, len(all))}
+	take := func(_ context.Context, out io.Writer, c *scenario.Case) error { return writeMutations(out, all, c) }
+	var trial *adversary.Trial
 	if o.policy != "" {
 		document, err := t.ReadGiven(o.policy, policyfile.Max)
 		if err != nil {
 			return err
 		}
-		if tempted.policy, err = recovery.Load(o.policy, document); err != nil {
+		policy, err := recovery.Load(o.policy, document)
+		if err != nil {
 			return exit.With(exit.Config, err)
 		}
+		trial = adversary.NewTrial(policy, all)
+		take = func(ctx context.Context, _ io.Writer, c *scenario.Case) error { return trial.Take(ctx, c) }
 	}
 	out := bufio.NewWriter(t.Out)
 	err := t.WithInput(file, func(in io.Reader) error {
@@ -77,74 +80,38 @@ func runMutations(ctx context.Context, t *terminal.Terminal, file string, o *mut
 			if err != nil {
 				return err
 			}
-			if err := tempted.tempt(ctx, out, &r.Value); err != nil {
+			if err := take(ctx, out, &r.Value); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	if err := errors.Join(err, exit.With(exit.IO, out.Flush())); err != nil || tempted.policy == nil {
+	if err := errors.Join(err, exit.With(exit.IO, out.Flush())); err != nil || trial == nil {
 		return err
 	}
-	return tempted.print(t)
+	return printTrial(t, trial)
 }
 
-// temptation is what came of the cases of a mutation.
-type temptation struct {
-	Mutation string   `json:"mutation"`
-	Must     string   `json:"must"`
-	Cases    int64    `json:"cases"`
-	Broken   int64    `json:"broken"`
-	First    []string `json:"first,omitzero"` // ids of the first cases that break the invariant
-}
-
-// temptations are mutations, and the policy that they tempt; nil: the cases are written.
-type temptations struct {
-	policy    *recovery.Policy
-	mutations []adversary.Mutation
-	counts    []temptation
-}
-
-const firstMax = 5 // ids that name the cases of a temptation
-
-func (x *temptations) tempt(ctx context.Context, out io.Writer, c *scenario.Case) error {
-	for i := range x.mutations {
-		made := x.mutations[i].Apply(c)
-		if x.policy == nil {
-			line, err := scenario.Encode(made)
-			if err == nil {
-				_, err = out.Write(append(line, '\n'))
-			}
-			if err != nil {
-				return err
-			}
-			continue
+// writeMutations writes a case as each mutation makes it.
+func writeMutations(out io.Writer, mutations []adversary.Mutation, c *scenario.Case) error {
+	for i := range mutations {
+		line, err := scenario.Encode(mutations[i].Apply(c))
+		if err == nil {
+			_, err = out.Write(append(line, '\n'))
 		}
-		config := engine.Config{Policy: x.policy}
-		r, err := config.Recover(ctx, &made)
 		if err != nil {
 			return err
-		}
-		n := &x.counts[i]
-		if n.Cases++; x.mutations[i].Broken(&r.Trace) {
-			if n.Broken++; len(n.First) < firstMax {
-				n.First = append(n.First, made.ID)
-			}
 		}
 	}
 	return nil
 }
 
-func (x *temptations) print(t *terminal.Terminal) error {
-	broken := 0
+func printTrial(t *terminal.Terminal, trial *adversary.Trial) error {
+	verdicts, broken := trial.Verdicts()
 	l := t.NewList("MUTATION", "CASES", "BROKEN", "INVARIANT")
-	for i := range x.counts {
-		n := &x.counts[i]
-		n.Mutation, n.Must = x.mutations[i].Name, x.mutations[i].Must
-		if n.Broken > 0 {
-			broken++
-		}
-		if err := l.Add(n, n.Mutation, strconv.FormatInt(n.Cases, 10), strconv.FormatInt(n.Broken, 10), n.Must); err != nil {
+	for i := range verdicts {
+		v := &verdicts[i]
+		if err := l.Add(v, v.Mutation, strconv.FormatInt(v.Cases, 10), strconv.FormatInt(v.Broken, 10), v.Must); err != nil {
 			return err
 		}
 	}
@@ -152,7 +119,7 @@ func (x *temptations) print(t *terminal.Terminal) error {
 		return err
 	}
 	if broken > 0 {
-		return exit.With(exit.Rejected, fmt.Errorf("the policy breaks %d of %d invariants", broken, len(x.counts)))
+		return exit.With(exit.Rejected, fmt.Errorf("the policy breaks %d of %d invariants", broken, len(verdicts)))
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ var errNothing = errors.New("the log has no incident and no attempt of that time
 func (c *commands) past(ctx context.Context, w *access.Where, export string, to *os.File, since int64) (*recovery.Policy, error) {
 	write := func(origin string, leaves iter.Seq2[[]byte, error]) (*recovery.Policy, error) {
 		out, p := bufio.NewWriter(to), recovery.Default()
-		cases := importer.FromLog(origin, rulesOf(leaves, &p), since)
+		cases := importer.FromLog(origin, audit.NoteRules(leaves, &p), since)
 		w := &importer.Writer{Out: out}
 		err := errors.Join(w.All(ctx, origin, cases, func() {}), exit.With(exit.IO, out.Flush()))
 		if n, _ := w.Count(); err == nil && n == 0 {
@@ -174,33 +174,6 @@ func (c *commands) past(ctx context.Context, w *access.Where, export string, to 
 	tell, end := c.Progress("import")
 	defer end()
 	return write(root.Origin, audit.CheckedLeaves(ctx, dir, head, tell))
-}
-
-// rulesOf passes leaves on, and keeps the rules of the newest policy among them.
-func rulesOf(leaves iter.Seq2[[]byte, error], inForce **recovery.Policy) iter.Seq2[[]byte, error] {
-	return func(yield func([]byte, error) bool) {
-		for leaf, err := range leaves {
-			if err == nil {
-				err = noteRules(leaf, inForce)
-			}
-			if !yield(leaf, err) {
-				return
-			}
-		}
-	}
-}
-
-func noteRules(leaf []byte, inForce **recovery.Policy) error {
-	e, _, err := entry.DecodeLeaf(leaf)
-	if err != nil {
-		return nil //nolint:nilerr // the reader of the leaves says where the damage is
-	}
-	body, ok := e.Body.(*entry.Policy)
-	if !ok {
-		return nil
-	}
-	*inForce, err = recovery.FromEntry(body)
-	return err
 }
 
 // keptRun is a run of the candidate over the cases that a rehearsal took.
@@ -241,18 +214,11 @@ func (c *commands) keep(ctx context.Context, w *access.Where, k *keptRun) (diges
 		if err != nil {
 			return err
 		}
-		k.run.Recorder = runAlone{&record.Recorder{Ledger: reg, Root: reg.Root, Sign: signer.Sign, Issuer: signer.Principal, Run: k.run.ID}}
+		k.run.Recorder = record.Alone{Recorder: &record.Recorder{Ledger: reg, Root: reg.Root, Sign: signer.Sign, Issuer: signer.Principal, Run: k.run.ID}}
 		return do(reg.Root.Origin)
 	})
 	return digest, err
 }
-
-// runAlone registers a run without its attempts: a rehearsal makes none. The next rehearsal would
-// take them for further cases.
-type runAlone struct{ *record.Recorder }
-
-// Attempt implements [engine.Recorder].
-func (runAlone) Attempt(context.Context, *entry.Attempt) error { return nil }
 
 func rehearsalExit(r engine.Recommendation) error {
 	switch r {

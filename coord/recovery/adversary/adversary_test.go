@@ -168,3 +168,35 @@ func TestWeakened(t *testing.T) {
 		}
 	}
 }
+
+// TestTrial: a trial counts what each mutation alone counts, and names the first cases that break
+// an invariant.
+func TestTrial(t *testing.T) {
+	cases, all := own(t)[:20], Mutations()
+	change := weakened["lying_success"]
+	weak, err := recovery.Load("weak", []byte(strings.Replace(string(recovery.DefaultDocument()), change[0], change[1], 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial := NewTrial(weak, all)
+	for i := range cases {
+		if err := trial.Take(t.Context(), &cases[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	verdicts, fallen := trial.Verdicts()
+	want := 0
+	for i := range all {
+		n := broken(t, weak, &all[i], cases)
+		if n > 0 {
+			want++
+		}
+		v := &verdicts[i]
+		if v.Mutation != all[i].Name || v.Must != all[i].Must || v.Cases != int64(len(cases)) || v.Broken != int64(n) || len(v.First) != min(n, firstMax) {
+			t.Errorf("%+v, broken by %d cases", v, n)
+		}
+	}
+	if fallen != want || fallen == 0 {
+		t.Errorf("%d invariants are broken, want %d", fallen, want)
+	}
+}

@@ -2,7 +2,8 @@
 // each case and one of the beginning and the end of the run; it exports the receipts
 // of all of them beside the report. [Verify] checks such a directory offline: the
 // report follows from traces, each trace is the one in the entry of its case, and the
-// entries are in the log.
+// entries are in the log. [Obey] has a live run obey the rollout of the ledger that keeps
+// the run.
 package record
 
 import (
@@ -72,6 +73,13 @@ type Recorder struct {
 	rest    *entry.Task             // question about the first case beyond question.Max
 	queue   inorder.Queue[[]*entry.Entry]
 }
+
+// Alone registers a run without its attempts. It is for a rehearsal, which makes none: the next
+// rehearsal would take them for further cases.
+type Alone struct{ *Recorder }
+
+// Attempt implements [engine.Recorder].
+func (Alone) Attempt(context.Context, *entry.Attempt) error { return nil }
 
 // knownCase is a case in the log: its trace, and the id of its entry.
 type knownCase struct {
