@@ -1,7 +1,6 @@
 package main
 
 import (
-	"crypto/ecdsa"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -83,16 +82,9 @@ func (a *app) keyShowCommand() *cobra.Command {
 }
 
 func (a *app) printKey(file string, public entry.PublicKey) error {
-	info := keyInfo{File: file, Algorithm: algorithmOf(public), KeyID: public.KeyID(), PublicKey: public}
+	info := keyInfo{File: file, Algorithm: keys.AlgorithmOf(public), KeyID: public.KeyID(), PublicKey: public}
 	return a.PrintObject(info, terminal.Field{"file", file}, terminal.Field{"algorithm", string(info.Algorithm)},
 		terminal.Field{"keyid", info.KeyID}, terminal.Field{"public key", public.String()})
-}
-
-func algorithmOf(public entry.PublicKey) keys.Algorithm {
-	if _, ok := public.Crypto().(*ecdsa.PublicKey); ok {
-		return keys.ECDSAP256
-	}
-	return keys.Ed25519
 }
 
 // encryptFlag adds the flag that encrypts new key files. By default they are encrypted if the

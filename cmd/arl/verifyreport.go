@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"recoveryledger/api/words"
@@ -37,43 +36,11 @@ func describeEntry(e *verify.Entry) verifiedEntry {
 }
 
 func newVerifyReport(r *verify.Report, origin string) *verifyReport {
-	out := &verifyReport{Verdict: r.Verdict(), Subject: subject(r, origin), Entries: []verifiedEntry{}, Counts: tally.Of(r), Report: r}
+	out := &verifyReport{Verdict: r.Verdict(), Subject: words.Subject(r, origin), Entries: []verifiedEntry{}, Counts: tally.Of(r), Report: r}
 	for i := range r.Entries {
 		out.Entries = append(out.Entries, describeEntry(&r.Entries[i]))
 	}
 	return out
-}
-
-// subject names the subject of a verdict: the finding of evidence, the answer of a history, the
-// requested entry, or else the newest tree head.
-func subject(r *verify.Report, origin string) string {
-	var text string
-	var more int
-	one, many := "entry", "entries"
-	switch newest := r.Heads[len(r.Heads)-1]; {
-	case len(r.Equivocations) > 0:
-		text, more, one, many = r.Equivocations[0].String(), len(r.Equivocations)-1, "equivocation", "equivocations"
-	case len(r.Answers) > 0:
-		// The incidents of a history are answers, too, in the order of their keys.
-		agent := slices.IndexFunc(r.Answers, func(a verify.Answer) bool { return a.Type == entry.SubjectAgent && a.Label == "" })
-		text, more, one, many = r.Answers[max(agent, 0)].String(), len(r.Answers)-1, "answer", "answers"
-	case r.Subject != nil:
-		e := describeEntry(r.Subject)
-		text, more = e.String(), len(r.Entries)-1
-	default:
-		text, more, one, many = fmt.Sprintf("tree head of %s, size %d, root %s", origin, newest.Size, newest.Root), len(r.Heads)-1, "head", "heads"
-	}
-	if more > 0 {
-		text += fmt.Sprintf(" (and %s)", others(more, one, many))
-	}
-	return text
-}
-
-func others(n int, one, many string) string {
-	if n == 1 {
-		return "1 other " + one
-	}
-	return fmt.Sprintf("%d other %s", n, many)
 }
 
 // among lists the first entries of an answer.
@@ -91,15 +58,6 @@ func among(indexes []uint64) string {
 		return ""
 	}
 	return ": " + strings.Join(texts, ", ")
-}
-
-// String returns the kind, the issuer and the content of an entry in words.
-func (e *verifiedEntry) String() string {
-	text := fmt.Sprintf("entry %d, %s by %s", e.Index, e.Kind, e.Issuer)
-	if e.Says != "" {
-		text += ": " + e.Says
-	}
-	return text
 }
 
 func (out *verifyReport) text() string {

@@ -56,6 +56,14 @@ const (
 	ECDSAP256 Algorithm = "ecdsa-p256" // FIPS 186-5, over SHA-256, signatures in DER
 )
 
+// AlgorithmOf returns the algorithm of a public key.
+func AlgorithmOf(public entry.PublicKey) Algorithm {
+	if _, ok := public.Crypto().(*ecdsa.PublicKey); ok {
+		return ECDSAP256
+	}
+	return Ed25519
+}
+
 // Passphrase returns the passphrase of a key file; it is called only for a file
 // that has one. A nil Passphrase has none to give.
 type Passphrase func() ([]byte, error)
