@@ -15,17 +15,17 @@ const (
 	// MaxPage is the number of elements in a page, PageDefault if the query says nothing.
 	MaxPage     = 1000
 	PageDefault = 100
-	// MaxHistory is the number of incidents that a page of a history covers: each has up
+	// maxHistory is the number of incidents that a page of a history covers: each has up
 	// to 64 signals and a plan, and every entry gets its proof.
-	MaxHistory     = 20
-	HistoryDefault = 10
+	maxHistory     = 20
+	historyDefault = 10
 	// MaxCompletePage is the number of entries of a complete history in one answer.
 	MaxCompletePage = 10_000
-	// MaxEvidence is the number of documents in a page of evidence, each with some
+	// maxEvidence is the number of documents in a page of evidence, each with some
 	// receipts.
-	MaxEvidence = 20
-	// BundleDefault is the number of an agent's members in an authorization bundle.
-	BundleDefault = 256
+	maxEvidence = 20
+	// bundleDefault is the number of an agent's members in an authorization bundle.
+	bundleDefault = 256
 	// MaxWait is how long a question for commands may wait for one.
 	MaxWait = 25 * time.Second
 	// WitnessedDefault is how long a question for a witnessed tree head waits for one if
@@ -142,7 +142,7 @@ type EvidenceQuery struct {
 // Params implements [Query].
 func (q *EvidenceQuery) Params() []Param {
 	return []Param{number("from", &q.From, math.MaxInt64, 0, "number of documents to skip"),
-		pageLimit(&q.Limit, MaxEvidence, MaxEvidence, "elements a page")}
+		pageLimit(&q.Limit, maxEvidence, maxEvidence, "elements a page")}
 }
 
 // AgentsQuery says which principals are asked for. The zero value is all of them.
@@ -314,7 +314,7 @@ func (q *NewsQuery) Params() []Param {
 		number("from", &q.From, entry.MaxInteger, 0, "size of the tree head that the agent accepted last; policies, keys and the consistency proof begin there"),
 		number("after", &q.After, entry.MaxInteger, 0, "where the previous page ended, as its header Link says"),
 		flag("whole", &q.Whole, "true: all policies and keys, for an agent that lacks some (TRU-2, TRU-3)"),
-		pageLimit(&q.Limit, BundleDefault, bundle.MaxMembers, "elements a page"),
+		pageLimit(&q.Limit, bundleDefault, bundle.MaxMembers, "elements a page"),
 	}
 }
 
@@ -350,7 +350,7 @@ func (q *HistoryQuery) Params() []Param {
 		optional("before", &q.Before, entry.MaxInteger, 1000, "only incidents with an id below this one"),
 		optional("after", &q.After, entry.MaxInteger, 0, "in place of before: only incidents that changed after this index, the oldest change first; "+
 			"pass the cursor of an answer as the next after"),
-		pageLimit(&q.Limit, HistoryDefault, MaxHistory, "elements a page"),
+		pageLimit(&q.Limit, historyDefault, maxHistory, "elements a page"),
 	}
 }
 

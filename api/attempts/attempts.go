@@ -23,8 +23,8 @@ import (
 	"recoveryledger/ledger/inorder"
 )
 
-// Workflow is the workflow of the entries.
-const Workflow entry.WorkflowID = "recoveries"
+// workflow is the workflow of the entries.
+const workflow entry.WorkflowID = "recoveries"
 
 // Config says who signs, where entries go, and how many cases are recorded.
 type Config struct {
@@ -368,7 +368,7 @@ func (r *Recorder) seal(a *entry.Attempt, engine entry.Principal) (*entry.Entry,
 	if err != nil {
 		return nil, err
 	}
-	a.Header = entry.Header{V: 1, JTI: uuid.NewHash(sha256.New(), uuid.Nil, content, version).String(), Iss: engine, Aud: r.Origin, Iat: r.Now().Unix(), Wid: Workflow}
+	a.Header = entry.Header{V: 1, JTI: uuid.NewHash(sha256.New(), uuid.Nil, content, version).String(), Iss: engine, Aud: r.Origin, Iat: r.Now().Unix(), Wid: workflow}
 	e, err := entry.Adopt(a)
 	if err == nil {
 		err = r.Sign(e)

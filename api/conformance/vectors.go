@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -47,12 +46,6 @@ type question struct {
 	line      []byte // the question, without a line break
 	refused   string // problem type, or step and rule
 	result    any    // of what is accepted; nil: none
-}
-
-// Cases returns the names of the vectors in a directory that a verifier judges, sorted.
-func Cases(vectors fs.FS) ([]string, error) {
-	files, err := readVectors(vectors)
-	return slices.Sorted(maps.Keys(files)), err
 }
 
 // readVectors reads all vectors by name, such as bundle/expired.

@@ -119,8 +119,8 @@ func list(ctx context.Context, in asker) (map[string]*hints, error) {
 		for _, tool := range page.Tools {
 			found[tool.Name] = tool.Annotations
 		}
-		if len(found) > MaxDeclared {
-			return nil, fmt.Errorf("mcp: the server lists more than %d tools", MaxDeclared)
+		if len(found) > maxDeclared {
+			return nil, fmt.Errorf("mcp: the server lists more than %d tools", maxDeclared)
 		}
 		if cursor = page.NextCursor; cursor == "" {
 			return found, nil

@@ -100,8 +100,8 @@ func (s *session) prepare(ctx context.Context, c *calling, seen int) (*call, err
 	if err := takeAll(k.Values, "before", before, undo.Arguments); err != nil {
 		return nil, fmt.Errorf("it could not be undone: before the call, %w", err)
 	}
-	if k.Values.size() > MaxValues {
-		return nil, fmt.Errorf("it could not be undone: what is to be kept has %d bytes, the limit is %d", k.Values.size(), MaxValues)
+	if k.Values.size() > maxValues {
+		return nil, fmt.Errorf("it could not be undone: what is to be kept has %d bytes, the limit is %d", k.Values.size(), maxValues)
 	}
 	return k, nil
 }

@@ -94,8 +94,8 @@ func (p *Proxy) keep(k *call, value jsontext.Value) values {
 		return nil
 	}
 	maps.Copy(found, before)
-	if found.size() > MaxValues {
-		p.cfg.Tell("%s (%s): its compensation cannot be made: what is to be kept has %d bytes, the limit is %d", k.Exec, k.Tool, found.size(), MaxValues)
+	if found.size() > maxValues {
+		p.cfg.Tell("%s (%s): its compensation cannot be made: what is to be kept has %d bytes, the limit is %d", k.Exec, k.Tool, found.size(), maxValues)
 		return nil
 	}
 	return found

@@ -87,7 +87,7 @@ func (h *Handler) begin(w http.ResponseWriter, r *http.Request) {
 	id := h.proxy.cfg.NewID()
 	s := &served{transport: &sdk.StreamableServerTransport{SessionID: id, EventStore: sdk.NewMemoryEventStore(nil)}, idle: time.AfterFunc(idleTime, stop), stop: stop}
 	h.mu.Lock()
-	if h.closed || len(h.sessions) >= MaxSessions {
+	if h.closed || len(h.sessions) >= maxSessions {
 		h.mu.Unlock()
 		stop()
 		http.Error(w, "no session is free: end one with DELETE", http.StatusServiceUnavailable)

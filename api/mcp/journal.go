@@ -23,7 +23,7 @@ import (
 const journalFile = "calls.log"
 
 // lineMax is the size of a line of the journal: the values, and an envelope or two.
-const lineMax = MaxValues + 256<<10
+const lineMax = maxValues + 256<<10
 
 // record is a call as the journal keeps it. A later line about the same execution replaces the
 // members that it has.

@@ -10,17 +10,17 @@ import (
 const (
 	// MaxToolsFile is the size of a tools file in bytes.
 	MaxToolsFile = 1 << 20
-	// MaxValues is the size of what is kept of one call for its compensation, in bytes of JSON.
-	MaxValues = 4 << 20
+	// maxValues is the size of what is kept of one call for its compensation, in bytes of JSON.
+	maxValues = 4 << 20
 	// MaxJournal is the size of the journal in bytes from which on no call is taken that the
 	// journal must keep for its compensation.
 	MaxJournal = 256 << 20
-	// MaxKeepDays is the largest keep_days of a tools file.
-	MaxKeepDays = 36_500
-	// MaxDeclared is the number of tools that a server may list.
-	MaxDeclared = 4096
-	// MaxSessions is the number of sessions over HTTP at one time.
-	MaxSessions = 64
+	// maxKeepDays is the largest keep_days of a tools file.
+	maxKeepDays = 36_500
+	// maxDeclared is the number of tools that a server may list.
+	maxDeclared = 4096
+	// maxSessions is the number of sessions over HTTP at one time.
+	maxSessions = 64
 	// MaxRequests is the number of requests of a server that wait for the client at one time, in
 	// one session. The proxy refuses a request above that with CodeTooMany.
 	MaxRequests = 1024

@@ -105,8 +105,8 @@ func (t *Tools) check() *scenario.Error {
 	if len(t.Tools) == 0 {
 		return scenario.Malformed("/tools", "names no tool", "list at least one tool, as docs/mcp.md shows")
 	}
-	if t.KeepDays < 0 || t.KeepDays > MaxKeepDays {
-		return scenario.Malformed("/keep_days", fmt.Sprintf("is %d", t.KeepDays), fmt.Sprintf("write a number of days from 1 to %d, or remove the member", MaxKeepDays))
+	if t.KeepDays < 0 || t.KeepDays > maxKeepDays {
+		return scenario.Malformed("/keep_days", fmt.Sprintf("is %d", t.KeepDays), fmt.Sprintf("write a number of days from 1 to %d, or remove the member", maxKeepDays))
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.Tools)) {
 		at := "/tools/" + escape(name)

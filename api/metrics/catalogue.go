@@ -47,8 +47,8 @@ type Metric struct {
 	pulled  bool      // whether its value is asked for at the time of reading
 }
 
-// Other is the value of a label that stands for every value outside of the label's bound.
-const Other = "other"
+// other is the value of a label that stands for every value outside of the label's bound.
+const other = "other"
 
 // Catalogue returns all metrics in the order of the document.
 func Catalogue() []Metric {
@@ -214,9 +214,9 @@ func ofRecovery() []Metric {
 	return group("Failures and recovery",
 		Metric{Name: "arl_failures_total", Type: Counter, Labels: []Label{label("source", "what reports the failure", "signal", "task", "attempt"), label("class", "the classes of the taxonomy", entry.Classes()...),
 			{Name: "code", Bound: "the codes of the class in the taxonomy, or other"}}, Meaning: "Failures by class and code, each once for a source. Sources overlap: an agent may signal what its task failed with, and a claim after a failure is an attempt about it."},
-		Metric{Name: "arl_recovery_steps_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), Other)...),
-			label("result", "the results of a step, or other", append(texts(results), Other)...)}, Meaning: "Steps of recovery that were carried out, in the attempts that were recorded. arl_recovery_decisions_total has those that were decided alone."},
-		Metric{Name: "arl_recovery_decisions_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), Other)...),
+		Metric{Name: "arl_recovery_steps_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), other)...),
+			label("result", "the results of a step, or other", append(texts(results), other)...)}, Meaning: "Steps of recovery that were carried out, in the attempts that were recorded. arl_recovery_decisions_total has those that were decided alone."},
+		Metric{Name: "arl_recovery_decisions_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), other)...),
 			{Name: "policy", Bound: "the digests of the 8 newest rules that decided, in force or of a rollout; or other"}, label("arm", "the arms of a rollout, or none", arms()...)},
 			Meaning: "Decisions of rules about failures in the attempts that were recorded, when they are decided and not again with their results. An agent decides about its claim, and the coordinator about the task after it. Nothing was done about those of the arm shadow, which no other metric counts."},
 		Metric{Name: "arl_recovery_cases_total", Type: Counter, Labels: []Label{label("status", "what the entry says of its case: how it ended, or passed_on if it goes on", entry.StatusRecovered, entry.StatusEscalated, entry.StatusPassedOn, entry.StatusNoFailure),
@@ -241,7 +241,7 @@ func ofTasks() []Metric {
 		Metric{Name: "arl_tasks_unassignable", Type: Gauge, pulled: true, Meaning: "Tasks that wait for a claim and that no enrolled agent can get, among the newest 1,024."},
 		Metric{Name: "arl_task_operations_total", Type: Counter, Labels: []Label{label("op", "the operations on tasks", operations...)}, Meaning: "Operations on tasks."},
 		Metric{Name: "arl_task_retries_total", Type: Counter, pulled: true, Meaning: "Claims of tasks after failures, in the whole log."},
-		Metric{Name: "arl_crashes_total", Type: Counter, Labels: []Label{label("kind", "the codes of class crash, or other", append(entry.Codes("crash"), Other)...)},
+		Metric{Name: "arl_crashes_total", Type: Counter, Labels: []Label{label("kind", "the codes of class crash, or other", append(entry.Codes("crash"), other)...)},
 			Meaning: "Claims of tasks that ended with the process of their agent."},
 		Metric{Name: "arl_leases", Type: Gauge, pulled: true, Meaning: "Leases on tasks."},
 		Metric{Name: "arl_leases_lost_total", Type: Counter, pulled: true, Meaning: "Leases that ended without a renewal."})
@@ -292,7 +292,7 @@ func ofInvariants() []Metric {
 func ofHTTP() []Metric {
 	route := Label{Name: "route", Bound: "the routes of the API, or other"}
 	return group("HTTP",
-		Metric{Name: "arl_http_requests_total", Type: Counter, Labels: []Label{label("method", "GET, POST, HEAD, or other", "GET", "POST", "HEAD", Other), route, {Name: "code", Bound: "HTTP statuses"}}, Meaning: "Requests answered."},
+		Metric{Name: "arl_http_requests_total", Type: Counter, Labels: []Label{label("method", "GET, POST, HEAD, or other", "GET", "POST", "HEAD", other), route, {Name: "code", Bound: "HTTP statuses"}}, Meaning: "Requests answered."},
 		Metric{Name: "arl_http_request_seconds", Type: Histogram, Unit: "seconds", Labels: []Label{route}, buckets: []float64{0.0001, 0.0003, 0.0009, 0.0027, 0.0081, 0.0243, 0.0729, 0.2187, 0.6561, 1.9683, 5.9049},
 			Meaning: "Time from a request's header to the end of its answer."},
 		Metric{Name: "arl_clients_gone_total", Type: Counter, Meaning: "Requests whose client went away before the answer was whole."},

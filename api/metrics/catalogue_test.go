@@ -67,13 +67,13 @@ func TestFresh(t *testing.T) {
 // TestBounds bounds what issuers may make up.
 func TestBounds(t *testing.T) {
 	for _, test := range [][4]string{
-		{"tool", "error", "tool", "error"}, {"tool", "my-code", "tool", Other}, {"my-class", "error", entry.ClassUnknown, Other},
+		{"tool", "error", "tool", "error"}, {"tool", "my-code", "tool", other}, {"my-class", "error", entry.ClassUnknown, other},
 	} {
 		if class, code := failure(test[0], test[1]); class != test[2] || code != test[3] {
 			t.Errorf("%v: %s %s", test, class, code)
 		}
 	}
-	if reasonOf("because I say so") != Other || reasonOf("agent-1#pay cannot be undone") != "irrevocable" {
+	if reasonOf("because I say so") != other || reasonOf("agent-1#pay cannot be undone") != "irrevocable" {
 		t.Error("the reasons of escalations")
 	}
 }

@@ -208,7 +208,7 @@ func (m *Metrics) Request(method, route string, status int, took time.Duration) 
 	switch method {
 	case http.MethodGet, http.MethodPost, http.MethodHead:
 	default:
-		method = Other // a client may make up methods
+		method = other // a client may make up methods
 	}
 	m.counter("arl_http_requests_total", method, route, strconv.Itoa(status)).Inc()
 	m.histogram("arl_http_request_seconds", route).Observe(took.Seconds())

@@ -25,7 +25,7 @@ func (p *policies) label(s *coord.State, rules *coord.Rules, digest entry.Digest
 		return string(digest), ""
 	}
 	if !isKnown(s, rules, digest) {
-		return Other, ""
+		return other, ""
 	}
 	if *p = append(*p, digest); len(*p) > policiesMax {
 		gone = string((*p)[0])

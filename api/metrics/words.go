@@ -45,12 +45,12 @@ func ended() (names []string) {
 	return names
 }
 
-// within returns a word if a list has it, and Other if not.
+// within returns a word if a list has it, and other if not.
 func within(list []string, word string) string {
 	if slices.Contains(list, word) {
 		return word
 	}
-	return Other
+	return other
 }
 
 // failure returns the labels of a failure. A class outside the taxonomy counts as unknown (SIG-2).
@@ -88,7 +88,7 @@ func reasons() (list []string) {
 	for _, e := range escalations {
 		list = append(list, e.reason)
 	}
-	return append(list, escalatedByPeople, Other)
+	return append(list, escalatedByPeople, other)
 }
 
 // reasonOf returns the reason of an escalate that the coordinator wrote.
@@ -98,5 +98,5 @@ func reasonOf(text string) string {
 			return e.reason
 		}
 	}
-	return Other
+	return other
 }

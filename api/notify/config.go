@@ -19,8 +19,8 @@ import (
 // Limits of a notification file.
 const (
 	MaxFile      = 64 << 10 // bytes
-	MaxEndpoints = 32
-	MaxWords     = 64 // in a list of an endpoint
+	maxEndpoints = 32
+	maxWords     = 64 // in a list of an endpoint
 	maxSecrets   = 4 << 10
 )
 
@@ -81,8 +81,8 @@ func Parse(name string, text []byte) (*File, error) {
 }
 
 func (f *File) check() *scenario.Error {
-	if len(f.Endpoints) == 0 || len(f.Endpoints) > MaxEndpoints {
-		return scenario.Malformed("/endpoints", fmt.Sprintf("has %d endpoints", len(f.Endpoints)), fmt.Sprintf("list 1 to %d endpoints", MaxEndpoints))
+	if len(f.Endpoints) == 0 || len(f.Endpoints) > maxEndpoints {
+		return scenario.Malformed("/endpoints", fmt.Sprintf("has %d endpoints", len(f.Endpoints)), fmt.Sprintf("list 1 to %d endpoints", maxEndpoints))
 	}
 	names := map[string]bool{}
 	for i := range f.Endpoints {
@@ -108,8 +108,8 @@ func (e *Endpoint) check() *scenario.Error {
 		return scenario.Malformed("", "has not exactly one of url and exec", "write url for an HTTP endpoint, or exec for a program")
 	case e.TimeoutMS < 0 || e.TimeoutMS > 60_000:
 		return scenario.Malformed("/timeout_ms", fmt.Sprintf("is %d", e.TimeoutMS), "write 1 to 60000 milliseconds, or leave it out for 10000")
-	case max(len(e.Exec), len(e.Events), len(e.Workflows)) > MaxWords:
-		return scenario.Malformed("", fmt.Sprintf("has a list of more than %d words", MaxWords), "shorten it")
+	case max(len(e.Exec), len(e.Events), len(e.Workflows)) > maxWords:
+		return scenario.Malformed("", fmt.Sprintf("has a list of more than %d words", maxWords), "shorten it")
 	case len(e.Exec) > 0 && e.Exec[0] == "":
 		return scenario.Malformed("/exec/0", "is empty", "name the program")
 	case len(e.Exec) > 0 && e.Secret != "":
@@ -118,8 +118,8 @@ func (e *Endpoint) check() *scenario.Error {
 		return scenario.Malformed("/secret", "is missing", "name a file with a secret, as docs/notifications.md shows: the receiver checks with it who sent a message")
 	}
 	for i, name := range e.Events {
-		if !slices.Contains(Types(), name) {
-			return scenario.Malformed(fmt.Sprintf("/events/%d", i), fmt.Sprintf("is %.80q%s", name, entry.Suggest(name, Types())), "write one of "+strings.Join(Types(), ", "))
+		if !slices.Contains(types(), name) {
+			return scenario.Malformed(fmt.Sprintf("/events/%d", i), fmt.Sprintf("is %.80q%s", name, entry.Suggest(name, types())), "write one of "+strings.Join(types(), ", "))
 		}
 	}
 	if e.URL != "" {

@@ -36,8 +36,8 @@ const (
 // TypePrefix stands before the type of an event in a message.
 const TypePrefix = "agent-recovery."
 
-// Types returns the types of events, without their prefix.
-func Types() []string {
+// types returns the types of events, without their prefix.
+func types() []string {
 	return []string{Escalated, Unanswered, Partial, Failed, TaskWaits, Unassignable, Stopped, Equivocation, Fork}
 }
 
@@ -59,9 +59,9 @@ type Event struct {
 	Look     string    `json:"look,omitempty"` // shows more
 }
 
-// ID returns the id of the event in messages of a ledger. It is the same however often the event is
+// id returns the id of the event in messages of a ledger. It is the same however often the event is
 // sent.
-func (v *Event) ID(origin string) string {
+func (v *Event) id(origin string) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{origin, v.Type, v.Subject, v.of}, "\x00")))
 	return hex.EncodeToString(sum[:16])
 }
@@ -69,7 +69,7 @@ func (v *Event) ID(origin string) string {
 // Message returns the event of a ledger as a CloudEvent in the structured mode of JSON.
 func (v *Event) Message(origin string) ([]byte, error) {
 	e := event.New()
-	e.SetID(v.ID(origin))
+	e.SetID(v.id(origin))
 	e.SetSource("urn:agent-recovery:ledger:" + url.PathEscape(origin))
 	e.SetType(TypePrefix + v.Type)
 	e.SetSubject(v.Subject)

@@ -321,7 +321,7 @@ func (f *follower) tell(ctx context.Context, v *Event) error {
 	if err != nil {
 		return err
 	}
-	m := &message{v.ID(f.cfg.Origin), body}
+	m := &message{v.id(f.cfg.Origin), body}
 	f.due.Store(time.Now().UnixMilli())
 	defer f.due.Store(0)
 	for attempt := 1; ; attempt++ {

@@ -123,7 +123,7 @@ func (a *app) importRuns(ctx context.Context, files []string, o *scenarioOptions
 		err := a.WithInput(file, func(in io.Reader) error {
 			defer func() { a.Tell("%s: %s", file, counts) }()
 			counted := &importer.CountedReader{Reader: in, Count: &read}
-			return w.All(ctx, file, importer.ImportCounted(importer.Format(o.format), file, counted, counts), func() { tell(uint64(read), uint64(max(total, read))) })
+			return w.All(ctx, file, importer.Import(importer.Format(o.format), file, counted, counts), func() { tell(uint64(read), uint64(max(total, read))) })
 		})
 		if err != nil {
 			return err

@@ -15,10 +15,10 @@ type builtIn struct {
 // builtInVersion is that of all built-in strategies.
 const builtInVersion = "1"
 
-// BuiltIn returns the strategies that need no registration, one for each of [Strategies]. Each
+// builtIns returns the strategies that need no registration, one for each of [Strategies]. Each
 // takes its own action as often as the task allows. Then it takes fail_reassign if that can help,
 // and then escalate.
-func BuiltIn() []RecoveryStrategy {
+func builtIns() []RecoveryStrategy {
 	all := make([]RecoveryStrategy, 0, len(Strategies()))
 	for _, s := range Strategies() {
 		b := builtIn{name: s}

@@ -15,15 +15,14 @@ var defaultDocument string
 //go:embed default.json
 var defaultText []byte
 
+// schemaText is the JSON Schema (2020-12) of a policy file's member recovery. [Lint] also finds the
+// mistakes that a schema cannot express.
+//
 //go:embed schema.json
 var schemaText string
 
 // DefaultDocument returns the file of the default policy, verbatim.
 func DefaultDocument() []byte { return []byte(defaultDocument) }
-
-// Schema returns the JSON Schema (2020-12) of a policy file's member recovery. [Lint]
-// also finds the mistakes that a schema cannot express.
-func Schema() []byte { return []byte(schemaText) }
 
 // document is the rules as they are written.
 type document struct {

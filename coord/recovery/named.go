@@ -9,7 +9,7 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// RecoveryStrategy chooses the action for a failure. The built-in strategies are pure ([BuiltIn]).
+// RecoveryStrategy chooses the action for a failure. The built-in strategies are pure ([builtIn]).
 // Other strategies may ask any party. Their answers are input, which the caller records, see
 // [Recover]. The policy binds every choice, see [Admit].
 //
@@ -205,7 +205,7 @@ func Ask(ctx context.Context, c Case, about *About, registered []RecoveryStrateg
 	if asked >= askedMax {
 		return Action{}, fmt.Errorf("recovery: strategy %s: %w", about.Name, ErrTooOften)
 	}
-	all := slices.Concat(registered, BuiltIn())
+	all := slices.Concat(registered, builtIns())
 	at := slices.IndexFunc(all, func(s RecoveryStrategy) bool { return s.About().Name == about.Name })
 	if at < 0 {
 		return Action{}, fmt.Errorf("recovery: strategy %s: %w", about.Name, ErrNotRegistered)

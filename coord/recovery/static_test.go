@@ -190,7 +190,7 @@ func TestSchemaHasTheWords(t *testing.T) {
 			Condition struct{ MaxLength int64 }
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal(recovery.Schema(), &schema); err != nil {
+	if err := json.Unmarshal(recovery.Schema, &schema); err != nil {
 		t.Fatal(err)
 	}
 	rung := schema.Defs.Rung.Properties

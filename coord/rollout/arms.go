@@ -11,9 +11,9 @@ import (
 // compiled is the newest candidate that was compiled: it follows from its digest alone.
 var compiled atomic.Pointer[recovery.Policy]
 
-// Compiled returns the rules of the candidate. It is nil if they do not compile: then the baseline
+// compiled returns the rules of the candidate. It is nil if they do not compile: then the baseline
 // decides every case.
-func (r *Rollout) Compiled() *recovery.Policy {
+func (r *Rollout) compiled() *recovery.Policy {
 	if known := compiled.Load(); known != nil && known.Hash() == r.Terms.CandidateDigest {
 		return known
 	}
@@ -34,7 +34,7 @@ func (f *Fold) Of(inForce *recovery.Policy, id string) recovery.Arms {
 		return recovery.Arms{Rules: inForce}
 	}
 	a := recovery.Arms{Rules: inForce, Arm: entry.ArmControl}
-	switch candidate := r.Compiled(); {
+	switch candidate := r.compiled(); {
 	case candidate == nil:
 	case r.Stage == entry.StageShadow:
 		a.Beside = candidate
@@ -52,14 +52,14 @@ func (f *Fold) Rules(inForce *recovery.Policy, digest entry.Digest) *recovery.Po
 	case inForce.Hash() == digest:
 		return inForce
 	case f.current != nil && f.current.Terms.CandidateDigest == digest:
-		return f.current.Compiled()
+		return f.current.compiled()
 	}
 	return nil
 }
 
-// Follow takes up a policy or rollout entry of a list that somebody else made of a log. Entries of
+// follow takes up a policy or rollout entry of a list that somebody else made of a log. Entries of
 // other kinds change nothing. The error says that the list lacks entries; the state is as before.
-func (f *Fold) Follow(e *entry.Registered) error {
+func (f *Fold) follow(e *entry.Registered) error {
 	switch body := e.Body.(type) {
 	case *entry.Policy:
 		if body.Rollout != nil && !f.underWay(body.Rollout.Rollout) {

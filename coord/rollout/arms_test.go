@@ -29,7 +29,7 @@ func TestFollow(t *testing.T) {
 				continue
 			}
 			before := f.Clone()
-			if err := f.Follow(&entry.Registered{Entry: &entry.Entry{Kind: body.Kind(), Body: body}, Index: uint64(i), RegisteredAt: int64(i)}); err != nil {
+			if err := f.follow(&entry.Registered{Entry: &entry.Entry{Kind: body.Kind(), Body: body}, Index: uint64(i), RegisteredAt: int64(i)}); err != nil {
 				if (f.Current() == nil) != (before.Current() == nil) || len(f.History()) != len(before.History()) {
 					t.Errorf("without %v, entry %d was taken up in part: %v", left, i, err)
 				}

@@ -26,13 +26,13 @@ func (f *Follower) Next() uint64 { return f.next }
 func (f *Follower) Lose() { f.lost = true }
 
 // Read takes up the policies and rollouts of the log from Next on, in their order. An error, of
-// entries or of [Fold.Follow], ends the reading: the log is lost then, and the next Read goes on
+// entries or of [Fold.follow], ends the reading: the log is lost then, and the next Read goes on
 // where this one ended.
 func (f *Follower) Read(entries iter.Seq2[*entry.Registered, error]) error {
 	f.lost = true
 	for e, err := range entries {
 		if err == nil {
-			err = f.fold.Follow(e)
+			err = f.fold.follow(e)
 		}
 		if err != nil {
 			return err
@@ -44,11 +44,11 @@ func (f *Follower) Read(entries iter.Seq2[*entry.Registered, error]) error {
 }
 
 // Reread takes up all policies and rollouts of the log anew, in their order. After an error of
-// [Fold.Follow] the log is lost, and nothing is taken up.
+// [Fold.follow] the log is lost, and nothing is taken up.
 func (f *Follower) Reread(all []entry.Registered) error {
 	var fold Fold
 	for i := range all {
-		if err := fold.Follow(&all[i]); err != nil {
+		if err := fold.follow(&all[i]); err != nil {
 			f.lost = true
 			return err
 		}
@@ -67,7 +67,7 @@ func (f *Follower) Bind(inForce *recovery.Policy) (candidate *recovery.Policy) {
 		return nil
 	}
 	f.name = now.Name
-	return now.Compiled()
+	return now.compiled()
 }
 
 // Rebind is Bind for a run that is resumed, and that began with a candidate. If another candidate

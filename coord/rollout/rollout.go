@@ -290,7 +290,7 @@ func (f *Fold) Promotion(name string, law Law) (p *entry.Promotion, lacks []*ent
 	if f.current == nil || f.current.Name != name {
 		return nil, []*entry.Refusal{notUnderWay(name)}
 	}
-	newest, _ := f.Report()
+	newest, _ := f.report()
 	if lacks = f.lacksReport(newest); len(lacks) == 0 {
 		return &entry.Promotion{Rollout: name, Report: newest}, nil
 	}
@@ -364,9 +364,9 @@ func (f *Fold) reportOf(policy, baseline entry.Digest) *report {
 	return nil
 }
 
-// Report returns the newest report of the log that compares the candidate under way with its
+// report returns the newest report of the log that compares the candidate under way with its
 // baseline, and whether the report says promote. The digest is empty if there is none.
-func (f *Fold) Report() (digest entry.Digest, promotes bool) {
+func (f *Fold) report() (digest entry.Digest, promotes bool) {
 	if f.current == nil {
 		return "", false
 	}

@@ -20,7 +20,7 @@ func (f *Fold) View(size uint64, law Law) api.Rollouts {
 		v.Current = &api.Rollout{Rollout: r.Name, CandidateDigest: t.CandidateDigest, BaselineDigest: t.BaselineDigest, Stage: r.Stage,
 			SharePermille: r.SharePermille, Salt: t.Salt, Gates: t.Gates, TolerancePPM: t.TolerancePPM, CasesMin: t.CasesMin, DeadlineAt: t.DeadlineAt,
 			Started: r.Started, StartedAt: r.StartedAt, By: r.By, Moved: r.Moved, Waivers: r.Waivers}
-		v.Current.Report, v.Current.Promotes = f.Report()
+		v.Current.Report, v.Current.Promotes = f.report()
 		v.Current.Canary, v.Current.Control, v.Current.Fell = api.RolloutArm(r.Evidence.Canary), api.RolloutArm(r.Evidence.Control), r.Evidence.Fell
 		v.Current.Compared, v.Current.Groups, v.Current.FellIn = r.Evidence.view(), r.Evidence.groups(), r.Evidence.FellIn
 		v.Current.Missing = f.missing(law)

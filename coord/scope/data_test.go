@@ -40,7 +40,7 @@ func cases(t *testing.T, format importer.Format, files []string) (all []scenario
 		if err != nil {
 			t.Fatal(err)
 		}
-		for c, err := range importer.Import(format, filepath.ToSlash(name), f) {
+		for c, err := range importer.Import(format, filepath.ToSlash(name), f, new(importer.Counts)) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -138,9 +138,6 @@ func (g *Graph) Size() uint32 { return g.nodes.Size() }
 // Node returns an execution, until the graph changes. The caller must not change the execution.
 func (g *Graph) Node(exec uint32) *Node { return g.nodes.At(exec) }
 
-// Lines returns how many lines there are.
-func (g *Graph) Lines() uint32 { return g.lines.Size() }
-
 // Line returns a line, until the graph changes. The caller must not change the line.
 func (g *Graph) Line(number uint32) *Line { return g.lines.At(number) }
 

@@ -23,15 +23,15 @@ const recordMax = entry.MaxEnvelope + 512
 
 const (
 	magicSize  = 2 // B and the format
-	headerSize = magicSize + IncarnationSize + 8 + 2*(8+merkle.HashSize) + 8
+	headerSize = magicSize + incarnationSize + 8 + 2*(8+merkle.HashSize) + 8
 )
 
-// IncarnationSize is the number of bytes of an [Incarnation].
-const IncarnationSize = 16
+// incarnationSize is the number of bytes of an [Incarnation].
+const incarnationSize = 16
 
 // Incarnation names the cluster that a batch and a database belong to. It is random. A cluster that
 // was made again has another one, so that nothing of the cluster before it is taken.
-type Incarnation [IncarnationSize]byte
+type Incarnation [incarnationSize]byte
 
 // ErrMalformed reports bytes that are no batch of the cluster.
 var ErrMalformed = errors.New("agreement: malformed batch")
@@ -84,22 +84,9 @@ func sum(secret, text []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// Decode reads what [Batch.Encode] writes, and the entries. The error is [ErrMalformed]: the bytes
+// open reads what [Batch.Encode] writes, without the entries. The error is [ErrMalformed]: the bytes
 // are not by a node that has the secret, or not what Encode writes. It is [ErrFormat] if a newer
 // program made the batch.
-func Decode(secret, data []byte) (*Batch, []*entry.Entry, error) {
-	b, err := open(secret, data)
-	if err != nil {
-		return nil, nil, err
-	}
-	entries, err := b.entries()
-	if err != nil {
-		return nil, nil, err
-	}
-	return b, entries, nil
-}
-
-// open is [Decode] without the entries.
 func open(secret, data []byte) (*Batch, error) {
 	if len(data) < headerSize+sha256.Size || len(data) > MaxBytes {
 		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
@@ -168,7 +155,7 @@ func (b *Batch) records() ([]*entry.Entry, error) {
 // HeadBefore returns the tree head before a batch in the form that nodes exchange. It checks
 // nothing. The error is [ErrMalformed] if data is too short.
 func HeadBefore(data []byte) (head merkle.Head, err error) {
-	at := magicSize + IncarnationSize + 8
+	at := magicSize + incarnationSize + 8
 	if len(data) < at+8+merkle.HashSize {
 		return head, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
 	}
@@ -180,7 +167,7 @@ func HeadBefore(data []byte) (head merkle.Head, err error) {
 // SizeBehind returns the size of the log behind a batch in the form that nodes exchange. It checks
 // nothing: who takes the batch decodes it. The error is [ErrMalformed] if data is too short.
 func SizeBehind(data []byte) (uint64, error) {
-	at := magicSize + IncarnationSize + 8 + 8 + merkle.HashSize
+	at := magicSize + incarnationSize + 8 + 8 + merkle.HashSize
 	if len(data) < at+8 {
 		return 0, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))
 	}

@@ -40,8 +40,8 @@ var ErrInUse = errors.New("backup: the directory is in use")
 
 // Limits of a backup.
 const (
-	MaxFile     = 128 << 20 // bytes of a file beside the log
-	MaxFiles    = 256
+	maxFile     = 128 << 20 // bytes of a file beside the log
+	maxFiles    = 256
 	maxManifest = 256 << 10
 	maxName     = 200
 )
@@ -86,13 +86,13 @@ func Parse(text []byte) (*Manifest, error) {
 	switch {
 	case m.Version != 1:
 		return nil, fmt.Errorf("%w: %s has version %d, and this program reads version 1", ErrDamaged, manifestName, m.Version)
-	case m.Origin == "" || len(m.Files) > MaxFiles:
+	case m.Origin == "" || len(m.Files) > maxFiles:
 		return nil, fmt.Errorf("%w: %s names the origin %q and %d files", ErrDamaged, manifestName, m.Origin, len(m.Files))
 	}
 	names := map[string]bool{}
 	for _, f := range m.Files {
 		sum, err := hex.DecodeString(f.SHA256)
-		if err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != f.SHA256 || f.Size < 0 || f.Size > MaxFile {
+		if err != nil || len(sum) != sha256.Size || hex.EncodeToString(sum) != f.SHA256 || f.Size < 0 || f.Size > maxFile {
 			return nil, fmt.Errorf("%w: %s: %q has no digest or size", ErrDamaged, manifestName, f.Name)
 		}
 		if !validName(f.Name) || names[f.Name] {
@@ -216,8 +216,8 @@ func (w *Writer) add(name, path string) error {
 	if name == EvidenceName { // the rest is being written
 		content = content[:strings.LastIndexByte(string(content), '\n')+1]
 	}
-	if len(content) > MaxFile || len(w.m.Files) == MaxFiles {
-		return fmt.Errorf("backup: %s has %d bytes, or is one file too many: at most %d bytes and %d files are kept", path, len(content), MaxFile, MaxFiles)
+	if len(content) > maxFile || len(w.m.Files) == maxFiles {
+		return fmt.Errorf("backup: %s has %d bytes, or is one file too many: at most %d bytes and %d files are kept", path, len(content), maxFile, maxFiles)
 	}
 	sum := sha256.Sum256(content)
 	f := File{name, hex.EncodeToString(sum[:]), int64(len(content))}

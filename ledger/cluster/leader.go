@@ -17,7 +17,7 @@ import (
 // passing are the errors of etcd while nobody leads, or a machine is busy.
 var passing = []error{rpctypes.ErrNoLeader, rpctypes.ErrNotLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrTimeout,
 	rpctypes.ErrTimeoutDueToLeaderFail, rpctypes.ErrTimeoutDueToConnectionLost, rpctypes.ErrTimeoutWaitAppliedIndex,
-	rpctypes.ErrUnhealthy, rpctypes.ErrTooManyRequests, agreement.ErrNotLeading, ErrNotReached, ErrNoVote, context.DeadlineExceeded}
+	rpctypes.ErrUnhealthy, rpctypes.ErrTooManyRequests, agreement.ErrNotLeading, errNotReached, ErrNoVote, context.DeadlineExceeded}
 
 // Passes reports whether what failed may succeed later, though nobody does anything: nobody leads
 // at the moment, or etcd has not answered in time.

@@ -27,16 +27,16 @@ var (
 	ErrNoNode = errors.New("cluster: no such node")
 	// ErrToken reports a token that was never given, was used, or is too old.
 	ErrToken = errors.New("cluster: the token does not count")
-	// ErrNotReached reports a node that does not know whether it has everything that is registered.
-	ErrNotReached = errors.New("cluster: this node may be behind the others")
+	// errNotReached reports a node that does not know whether it has everything that is registered.
+	errNotReached = errors.New("cluster: this node may be behind the others")
 	// ErrNoVote reports a node that joins still, and cannot lead.
 	ErrNoVote = errors.New("cluster: the node has no vote yet")
 )
 
-// FreshMax is the time for which a confirmed term counts as the newest, for answers that rest on
+// freshMax is the time for which a confirmed term counts as the newest, for answers that rest on
 // more than the log. No other node leads so soon: those that confirmed the term wait for
 // electionTime, in ticks that may come in a burst, before they vote for one.
-const FreshMax = electionTime / 2
+const freshMax = electionTime / 2
 
 const tendEvery = time.Second // to tell the others of this node, and to promote those that joined
 
@@ -349,7 +349,7 @@ func (n *Node) Term() int64 {
 	return 0
 }
 
-// Fresh returns the term of this node if it was the newest less than [FreshMax] ago, and until when
+// Fresh returns the term of this node if it was the newest less than [freshMax] ago, and until when
 // that is so. It asks the others if it has to, once for all that call. Else the error is
 // [agreement.ErrNotLeading], or that of the question.
 func (n *Node) Fresh(ctx context.Context) (term int64, until time.Time, _ error) {
@@ -358,8 +358,8 @@ func (n *Node) Fresh(ctx context.Context) (term int64, until time.Time, _ error)
 		switch {
 		case s == nil:
 			return 0, until, agreement.ErrNotLeading
-		case time.Since(s.at) < FreshMax:
-			return s.term.ID, s.at.Add(FreshMax), nil
+		case time.Since(s.at) < freshMax:
+			return s.term.ID, s.at.Add(freshMax), nil
 		}
 		asked := n.asks.DoChan("", func() (any, error) { return nil, n.refresh(context.WithoutCancel(ctx), s) })
 		select {
@@ -392,7 +392,7 @@ func (n *Node) refresh(ctx context.Context, s *standing) error {
 
 // Reached returns a size of the log that covers everything that was registered when the call began;
 // 0: this node has it. It asks by a write, which a node that is cut off cannot make. The error is
-// [ErrNotReached].
+// [errNotReached].
 func (n *Node) Reached(ctx context.Context) (size uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTime)
 	defer cancel()
@@ -400,7 +400,7 @@ func (n *Node) Reached(ctx context.Context) (size uint64, err error) {
 		Then(clientv3.OpPut(n.key("c"), n.cfg.Name), clientv3.OpGet(n.key("h")), clientv3.OpGet(n.key("n/"+n.cfg.Name))).
 		Commit()
 	if err != nil {
-		return 0, fmt.Errorf("%w: %v", ErrNotReached, err)
+		return 0, fmt.Errorf("%w: %v", errNotReached, err)
 	}
 	last, err := lastNumber(answer.Responses[1].GetResponseRange().Kvs)
 	if err != nil {
@@ -408,7 +408,7 @@ func (n *Node) Reached(ctx context.Context) (size uint64, err error) {
 	}
 	batch, err := n.client.Get(ctx, n.batchKey(last), clientv3.WithSerializable())
 	if err != nil {
-		return 0, fmt.Errorf("%w: %v", ErrNotReached, err)
+		return 0, fmt.Errorf("%w: %v", errNotReached, err)
 	}
 	if len(batch.Kvs) > 0 {
 		return agreement.SizeBehind(batch.Kvs[0].Value)
@@ -420,7 +420,7 @@ func (n *Node) Reached(ctx context.Context) (size uint64, err error) {
 		}
 	}
 	if own.Seq < last {
-		return 0, fmt.Errorf("%w: it keeps %d batches of %d", ErrNotReached, own.Seq, last)
+		return 0, fmt.Errorf("%w: it keeps %d batches of %d", errNotReached, own.Seq, last)
 	}
 	return own.Size, nil
 }

@@ -41,10 +41,10 @@ func Key(e *entry.Entry) (key ID) {
 	return key
 }
 
-// Find returns the index of the entry that a key of the index in the store names. ok is false if
+// find returns the index of the entry that a key of the index in the store names. ok is false if
 // there is none. It is a Get that asks the bloom filters of the lowest level too, because nearly
 // all keys asked for are not in the store.
-func Find(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
+func find(r pebble.Reader, key []byte) (index uint64, ok bool, err error) {
 	it, err := r.NewIter(&pebble.IterOptions{UseL6Filters: true})
 	if err != nil {
 		return 0, false, err
@@ -85,12 +85,12 @@ func (f *Filter) Denies(key *ID) bool {
 	return f.ready.Load() && f.keys.Denies((*[sha256.Size]byte)(key[1:]))
 }
 
-// Find is the function of that name, for a key that the filter does not deny.
+// Find is [find] for a key that the filter does not deny.
 func (f *Filter) Find(r pebble.Reader, key *ID) (index uint64, ok bool, err error) {
 	if f.Denies(key) {
 		return 0, false, nil
 	}
-	if index, ok, err = Find(r, key[:]); err != nil {
+	if index, ok, err = find(r, key[:]); err != nil {
 		err = fmt.Errorf("dedup: look up key %x: %w", *key, err)
 	}
 	return index, ok, err

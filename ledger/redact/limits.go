@@ -2,11 +2,11 @@ package redact
 
 // Limits, each tested at the limit and one past it.
 const (
-	// Max is the length in bytes of a redacted text: the length of a detail or a reason in an
+	// textMax is the length in bytes of a redacted text: the length of a detail or a reason in an
 	// entry.
-	Max = 1 << 10
-	// SecretMin is the length in bytes of the shortest secret that is looked for.
-	SecretMin = 6
+	textMax = 1 << 10
+	// secretMin is the length in bytes of the shortest secret that is looked for.
+	secretMin = 6
 	// quoteMax is the length in bytes of a quote that is left: a name, not a
 	// sentence.
 	quoteMax = 32

@@ -31,15 +31,15 @@ type Redactor struct {
 }
 
 // New returns a redactor that takes out these secrets wherever they stand, the
-// longest first. Secrets shorter than [SecretMin] bytes are passed over: they
+// longest first. Secrets shorter than [secretMin] bytes are passed over: they
 // would take out half of every text.
 func New(secrets []string) *Redactor {
-	long := slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) < SecretMin })
+	long := slices.DeleteFunc(slices.Clone(secrets), func(s string) bool { return len(s) < secretMin })
 	slices.SortFunc(long, func(a, b string) int { return len(b) - len(a) })
 	pairs := make([]string, 0, 4*len(long))
 	for _, s := range slices.Compact(long) {
 		pairs = append(pairs, s, "[secret]")
-		if spaced := oneLine(s); spaced != s && len(spaced) >= SecretMin {
+		if spaced := oneLine(s); spaced != s && len(spaced) >= secretMin {
 			pairs = append(pairs, spaced, "[secret]")
 		}
 	}
@@ -52,7 +52,7 @@ func Sensitive(name string) bool {
 	return name != "PWD" && name != "OLDPWD" && sensitiveName().MatchString(name)
 }
 
-// Text returns the text without what a log must not keep, at most [Max] bytes of
+// Text returns the text without what a log must not keep, at most [textMax] bytes of
 // valid UTF-8 without control characters. Of a longer text the beginning and the
 // end are kept, since errors say what they are in the first line or in the last.
 func (r *Redactor) Text(text string) string {
@@ -181,11 +181,11 @@ func oneLine(text string) string {
 // shorten keeps beginning and end of a redacted text, cut at the ends of words, so that no part of
 // a secret stands alone.
 func shorten(text string) string {
-	if len(text) <= Max {
+	if len(text) <= textMax {
 		return text
 	}
 	const mark = " … "
-	head, tail := text[:(Max-len(mark))/2], text[len(text)-(Max-len(mark))/2:]
+	head, tail := text[:(textMax-len(mark))/2], text[len(text)-(textMax-len(mark))/2:]
 	if at := strings.LastIndexByte(head, ' '); at >= 0 {
 		head = head[:at]
 	}

@@ -86,7 +86,7 @@ func TestTextLeavesErrors(t *testing.T) {
 // A secret that the caller knows goes wherever it stands, also over line ends; one
 // too short to be told from words is not looked for.
 func TestKnownSecrets(t *testing.T) {
-	r := New([]string{"correct horse battery", "horses", "multi\nline secret", "short"[:SecretMin-1]})
+	r := New([]string{"correct horse battery", "horses", "multi\nline secret", "short"[:secretMin-1]})
 	for text, want := range map[string]string{
 		"it was correct horse battery staple": "it was [secret] staple",
 		"horses and short":                    "[secret] and short",
@@ -106,17 +106,17 @@ func TestKnownSecrets(t *testing.T) {
 // What is left is as long as an entry's text may be, at the limit and past it; of
 // what is longer than is looked at, beginning and end are.
 func TestTextIsBounded(t *testing.T) {
-	if Max != entry.MaxText {
-		t.Fatalf("%d bytes are left, an entry takes %d", Max, entry.MaxText)
+	if textMax != entry.MaxText {
+		t.Fatalf("%d bytes are left, an entry takes %d", textMax, entry.MaxText)
 	}
-	whole := strings.Repeat("ab ", Max/3) + "z"
-	for text, want := range map[string]int{whole: Max, whole + "z": 0} {
-		if got := Text(text); len(got) > Max || want > 0 && len(got) != want || want == 0 && !strings.Contains(got, " … ") {
+	whole := strings.Repeat("ab ", textMax/3) + "z"
+	for text, want := range map[string]int{whole: textMax, whole + "z": 0} {
+		if got := Text(text); len(got) > textMax || want > 0 && len(got) != want || want == 0 && !strings.Contains(got, " … ") {
 			t.Errorf("%d bytes became %d", len(text), len(got))
 		}
 	}
 	got := Text("first " + strings.Repeat("ä ", inputMax) + " last")
-	if !strings.HasPrefix(got, "first ") || !strings.HasSuffix(got, " last") || len(got) > Max {
+	if !strings.HasPrefix(got, "first ") || !strings.HasSuffix(got, " last") || len(got) > textMax {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 	if got := New([]string{"one secret", "another secret"}).Text(strings.Repeat("x", inputMax/2-4) + "one secret" + strings.Repeat("y", 3*inputMax)); strings.Contains(got, "one ") {
@@ -136,7 +136,7 @@ func FuzzText(f *testing.F) {
 		r := New([]string{secret})
 		got := r.Text(text)
 		switch {
-		case len(got) > Max, !utf8.ValidString(got), strings.ContainsFunc(got, unicode.IsControl):
+		case len(got) > textMax, !utf8.ValidString(got), strings.ContainsFunc(got, unicode.IsControl):
 			t.Fatalf("%q", got)
 		case Text(Text(text)) != Text(text):
 			t.Fatalf("twice: %q, then %q", Text(text), Text(Text(text)))
@@ -152,7 +152,7 @@ func FuzzText(f *testing.F) {
 			}
 		}
 		bare := strings.NewReplacer("[secret]", "", "[key]", "", "[mail]", "", "[quote]", "", "[number]", "", "…", "").Replace(got)
-		if len(secret) >= SecretMin && strings.Contains(bare, secret) {
+		if len(secret) >= secretMin && strings.Contains(bare, secret) {
 			t.Fatalf("%q has %q left", got, secret)
 		}
 	})

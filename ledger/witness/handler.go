@@ -85,7 +85,7 @@ func (w *Witness) answer(out http.ResponseWriter, in *http.Request) (string, err
 	if err != nil {
 		return "", verify.Malformed("request", "%v", err)
 	}
-	r, err := ParseRequest(body)
+	r, err := parseRequest(body)
 	if err != nil {
 		return "", err
 	}

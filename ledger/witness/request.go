@@ -34,9 +34,9 @@ func (r *Request) Append(b []byte) []byte {
 	return append(append(b, '\n'), r.Note...)
 }
 
-// ParseRequest reads a request in its one spelling. The error is a
+// parseRequest reads a request in its one spelling. The error is a
 // [*verify.FormatError].
-func ParseRequest(body []byte) (*Request, error) {
+func parseRequest(body []byte) (*Request, error) {
 	malformed := func(format string, args ...any) (*Request, error) {
 		return nil, verify.Malformed("request", format, args...).
 			WithRemedy("send: old SIZE, a line for each hash of the consistency proof, an empty line, and the signed tree head (c2sp.org/tlog-witness)")

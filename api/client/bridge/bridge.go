@@ -163,7 +163,7 @@ func (b *Bridge) readTo(ctx context.Context) error {
 }
 
 func (b *Bridge) note(e *client.Entry, x *entry.Execution) {
-	parents, err := ForeignOf(e.Payload())
+	parents, err := foreignOf(e.Payload())
 	if err != nil {
 		b.cfg.Tell(Event{Exec: x.Ref(), Problem: err.Error()})
 		return

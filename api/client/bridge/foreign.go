@@ -10,8 +10,8 @@ import (
 	"recoveryledger/merkle"
 )
 
-// MaxForeign is the number of foreign parents that an entry may name.
-const MaxForeign = 64
+// maxForeign is the number of foreign parents that an entry may name.
+const maxForeign = 64
 
 // Foreign is a parent of an execution in another ledger. The ledger that the execution stands in
 // keeps the member, and looks at it never.
@@ -22,9 +22,9 @@ type Foreign struct {
 	LeafHash merkle.Hash `json:"leaf_hash"` // of that entry
 }
 
-// ForeignOf returns the foreign parents that the payload of an execution names in its member
+// foreignOf returns the foreign parents that the payload of an execution names in its member
 // `foreign`; none where it has no such member. The error says what is wrong with the member.
-func ForeignOf(payload []byte) ([]Foreign, error) {
+func foreignOf(payload []byte) ([]Foreign, error) {
 	var members struct {
 		Foreign jsontext.Value `json:"foreign"`
 	}
@@ -38,8 +38,8 @@ func ForeignOf(payload []byte) ([]Foreign, error) {
 	if err := json.Unmarshal(members.Foreign, &parents, json.RejectUnknownMembers(true)); err != nil {
 		return nil, fmt.Errorf("bridge: foreign: %w", err)
 	}
-	if len(parents) > MaxForeign {
-		return nil, fmt.Errorf("bridge: foreign: %d parents, the limit is %d", len(parents), MaxForeign)
+	if len(parents) > maxForeign {
+		return nil, fmt.Errorf("bridge: foreign: %d parents, the limit is %d", len(parents), maxForeign)
 	}
 	for i, f := range parents {
 		if issuer, id := f.Exec.Split(); issuer == "" || id == "" || f.Origin == "" || f.LeafHash == (merkle.Hash{}) {

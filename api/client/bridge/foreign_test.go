@@ -1,11 +1,9 @@
-package bridge_test
+package bridge
 
 import (
 	"fmt"
 	"strings"
 	"testing"
-
-	"recoveryledger/api/client/bridge"
 )
 
 const leafHash = "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
@@ -20,7 +18,7 @@ func TestForeignOf(t *testing.T) {
 	for payload, want := range map[string]int{
 		`{"exec":"x"}`: 0, `{"foreign":[]}`: 0, `{"exec":"x","foreign":[` + parent() + `]}`: 1, `{"foreign":[` + parent() + `,` + parent(`17`, `18`) + `]}`: 2,
 	} {
-		got, err := bridge.ForeignOf([]byte(payload))
+		got, err := foreignOf([]byte(payload))
 		if err != nil || len(got) != want {
 			t.Errorf("%s: %+v, %v", payload, got, err)
 		}
@@ -38,9 +36,9 @@ func TestForeignOf(t *testing.T) {
 		"no leaf hash":      `{"foreign":[` + parent(leafHash, "") + `]}`,
 		"a hash of zeros":   `{"foreign":[` + parent(leafHash, strings.Repeat("A", 43)+"=") + `]}`,
 		"an unknown member": `{"foreign":[` + parent(`"index"`, `"place"`) + `]}`,
-		"one too many":      `{"foreign":[` + strings.Repeat(parent()+",", bridge.MaxForeign) + parent() + `]}`,
+		"one too many":      `{"foreign":[` + strings.Repeat(parent()+",", maxForeign) + parent() + `]}`,
 	} {
-		if got, err := bridge.ForeignOf([]byte(payload)); err == nil {
+		if got, err := foreignOf([]byte(payload)); err == nil {
 			t.Errorf("%s: %+v", what, got)
 		}
 	}
@@ -51,7 +49,7 @@ func FuzzForeignOf(f *testing.F) {
 	f.Add([]byte(`{"foreign":[` + parent() + `]}`))
 	f.Add([]byte(`{"foreign":null}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		parents, err := bridge.ForeignOf(payload)
+		parents, err := foreignOf(payload)
 		if err != nil && parents != nil {
 			t.Errorf("%v beside %+v", err, parents)
 		}

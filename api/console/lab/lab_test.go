@@ -472,7 +472,7 @@ func TestRealRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &importer.Writer{Out: out}
-	if err := w.All(t.Context(), file, importer.Import(importer.Attempts, file, in), func() {}); err != nil {
+	if err := w.All(t.Context(), file, importer.Import(importer.Attempts, file, in, new(importer.Counts)), func() {}); err != nil {
 		t.Fatal(err)
 	}
 	if err := out.Close(); err != nil {

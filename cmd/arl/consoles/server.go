@@ -86,7 +86,7 @@ func Serve(ctx context.Context, s *Source, listener net.Listener, handler http.H
 	group.Go(func() error { return work(serving) })
 	var found error
 	group.Go(func() error {
-		found = s.Run(serving)
+		found = s.run(serving)
 		return nil
 	})
 	group.Go(func() error {

@@ -21,7 +21,7 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Source is a log that this machine has derived. It grows only while Run runs.
+// Source is a log that this machine has derived. It grows only while run runs.
 type Source struct {
 	machine *access.Machine
 	log     *access.Log
@@ -70,9 +70,9 @@ func (s *Source) change(change func(at *console.Standing)) {
 // pollTime is the time between two requests for a newer tree head.
 const pollTime = time.Second
 
-// Run follows the log until ctx ends, or until something contradicts the ledger. From then on the
+// run follows the log until ctx ends, or until something contradicts the ledger. From then on the
 // pages show only the contradiction. The error is the contradiction.
-func (s *Source) Run(ctx context.Context) error {
+func (s *Source) run(ctx context.Context) error {
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()
 	for {

@@ -96,7 +96,7 @@ func Until(ctx context.Context, input io.Reader) (context.Context, context.Cance
 // listen passes on the output of a child until the child ends.
 func (t *troupe) listen(c *child, stdout io.Reader) {
 	scanner := bufio.NewScanner(stdout)
-	scanner.Buffer(nil, MaxLine)
+	scanner.Buffer(nil, maxLine)
 	for scanner.Scan() {
 		t.ears <- heard{from: c, line: append([]byte{}, scanner.Bytes()...)}
 	}
@@ -139,7 +139,7 @@ func (t *troupe) run(ctx context.Context, want int, args ...string) ([]byte, err
 		return nil, cmp.Or(context.Cause(ctx), err)
 	}
 	if code := cmd.ProcessState.ExitCode(); code != want {
-		return nil, fmt.Errorf("%w: arl %s: exit code %d, want %d: %s", ErrDied, strings.Join(args[:2], " "), code, want, lastLine(said.Bytes()))
+		return nil, fmt.Errorf("%w: arl %s: exit code %d, want %d: %s", errDied, strings.Join(args[:2], " "), code, want, lastLine(said.Bytes()))
 	}
 	return out, nil
 }
@@ -148,7 +148,7 @@ func (t *troupe) run(ctx context.Context, want int, args ...string) ([]byte, err
 func (t *troupe) diedOf(c *child) error {
 	said, _ := os.ReadFile(t.dir.log(c.name)) // without a file: nothing
 	why := cmp.Or(lastLine(said), "it said nothing")
-	return fmt.Errorf("%w: %s: %v: %s (its words are in %s)", ErrDied, c.name, cmp.Or(c.err, errors.New("exit code 0")), why, t.dir.log(c.name))
+	return fmt.Errorf("%w: %s: %v: %s (its words are in %s)", errDied, c.name, cmp.Or(c.err, errors.New("exit code 0")), why, t.dir.log(c.name))
 }
 
 func lastLine(text []byte) string {

@@ -43,7 +43,7 @@ type conductor struct {
 }
 
 // Run plays the demo. It returns nil if every step happened and the world matches the log. The
-// error is [ErrDiffers], [ErrDied], [ErrTimeout], or the error of a step. Run leaves no process
+// error is [ErrDiffers], [errDied], [ErrTimeout], or the error of a step. Run leaves no process
 // behind.
 func Run(ctx context.Context, cfg *Config) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("%w: not done after %s", ErrTimeout, limit))

@@ -50,8 +50,8 @@ type Config struct {
 // ErrDiffers reports that the world does not match the log.
 var ErrDiffers = errors.New("demo: the world differs from the record")
 
-// ErrDied reports a process that ended unexpectedly.
-var ErrDied = errors.New("demo: a process ended")
+// errDied reports a process that ended unexpectedly.
+var errDied = errors.New("demo: a process ended")
 
 // ErrTimeout reports that an expected event did not happen in time.
 var ErrTimeout = errors.New("demo: too slow")

@@ -44,13 +44,13 @@ func (g gateway) open(ctx context.Context) (url string, end func() error, err er
 }
 
 func (g gateway) send(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxMail))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMail))
 	m := mail{}
 	if err == nil {
 		err = json.Unmarshal(body, &m, json.RejectUnknownMembers(true))
 	}
 	if err != nil {
-		http.Error(w, fmt.Sprintf("not a mail {exec, to, text} of %d bytes at most: %v", MaxMail, err), http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("not a mail {exec, to, text} of %d bytes at most: %v", maxMail, err), http.StatusBadRequest)
 		return
 	}
 	if err := g.keep(m); err != nil {

@@ -17,7 +17,7 @@ import (
 func TestMailLimit(t *testing.T) {
 	g := gateway{path: filepath.Join(t.TempDir(), "mail")}
 	shell := len(`{"exec":"a#b","to":"c","text":""}`)
-	for size, want := range map[int]int{MaxMail: http.StatusAccepted, MaxMail + 1: http.StatusBadRequest} {
+	for size, want := range map[int]int{maxMail: http.StatusAccepted, maxMail + 1: http.StatusBadRequest} {
 		body := fmt.Sprintf(`{"exec":"a#b","to":"c","text":%q}`, strings.Repeat("x", size-shell))
 		answer := httptest.NewRecorder()
 		g.send(answer, httptest.NewRequest(http.MethodPost, "/mail", strings.NewReader(body)))

@@ -91,7 +91,7 @@ func (o *MCP) Run(ctx context.Context, a *terminal.Terminal, t *access.Target, o
 
 // open makes the state of an agent that never ran, and opens the proxy.
 func (o *MCP) open(a *terminal.Terminal, opened *Agent) (proxy *mcp.Proxy, held *os.File, secret []byte, err error) {
-	never, err := opened.New()
+	never, err := opened.isNew()
 	if err == nil && never {
 		if err = opened.Init(); err == nil {
 			a.Tell("made the state of %s in %s, and its secret in %s: keep the secret, it outlasts the state", opened.Signer.Principal, o.State, o.Secret)

@@ -109,8 +109,8 @@ func (o *Options) enrolled(ctx context.Context, c *access.Connection) error {
 	return nil
 }
 
-// New reports whether the agent never ran: there is neither a state nor a secret.
-func (a *Agent) New() (bool, error) {
+// isNew reports whether the agent never ran: there is neither a state nor a secret.
+func (a *Agent) isNew() (bool, error) {
 	documents, err := a.Store.Names()
 	if err != nil {
 		return false, exit.With(exit.IO, err)
@@ -122,7 +122,7 @@ func (a *Agent) New() (bool, error) {
 // Init makes the state and, if the agent never ran, the secret. Where there is a state no secret is
 // made: another one would make other idempotency keys.
 func (a *Agent) Init() error {
-	never, err := a.New()
+	never, err := a.isNew()
 	if err == nil && never {
 		err = makeSecret(a.Options.Secret)
 	}

@@ -39,13 +39,13 @@ func NoteBackup(dir string, entries uint64) error {
 	return NoteCheck(dir, backupCheck, entries, true)
 }
 
-// LastBackup returns when the data directory was last backed up, and how many entries the backup
+// lastBackup returns when the data directory was last backed up, and how many entries the backup
 // has; nil: there is no note that can be read.
-func (n *Node) LastBackup() *metrics.Checked { return n.LastCheck(backupCheck) }
+func (n *Node) lastBackup() *metrics.Checked { return n.lastCheck(backupCheck) }
 
-// LastCheck returns the result of the last check of the data directory; nil: there is none that can
+// lastCheck returns the result of the last check of the data directory; nil: there is none that can
 // be read.
-func (n *Node) LastCheck(check string) *metrics.Checked {
+func (n *Node) lastCheck(check string) *metrics.Checked {
 	content, err := os.ReadFile(checkPath(n.Dir, check))
 	if err != nil {
 		return nil
@@ -61,8 +61,8 @@ func (n *Node) LastCheck(check string) *metrics.Checked {
 func (n *Node) Show(m *metrics.Metrics, version, revision string) {
 	m.Disk(n.Database(), n.reserve)
 	m.Anchor(n.Anchor, n.Log, n.Origin)
-	m.Checks(n.LastCheck)
-	m.Backup(n.LastBackup)
+	m.Checks(n.lastCheck)
+	m.Backup(n.lastBackup)
 	m.Build(version, revision)
 	m.Ledger(n.Log, n.Replica)
 }

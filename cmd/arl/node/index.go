@@ -20,11 +20,11 @@ func (n *Node) newIndex(writes bool) *complete.Index {
 	if writes {
 		config.Submit = n.submitIndex
 	}
-	return complete.New(n.IndexDir(), config)
+	return complete.New(n.indexDir(), config)
 }
 
-// IndexDir returns the directory of the index's store.
-func (n *Node) IndexDir() string { return filepath.Join(n.Dir, "index") }
+// indexDir returns the directory of the index's store.
+func (n *Node) indexDir() string { return filepath.Join(n.Dir, "index") }
 
 // submitIndex completes, signs and registers an index entry of the coordinator.
 func (n *Node) submitIndex(ctx context.Context, x *entry.LogIndex) error {
@@ -76,9 +76,9 @@ func CheckIndex(ctx context.Context, o Options, tell func(done, total uint64)) (
 	if err != nil {
 		return nil, err
 	}
-	found, err := complete.Check(ctx, n.IndexDir(), complete.Config{Log: indexed{n.Log}, HeadAt: n.Log.HeadAt}, tell)
+	found, err := complete.Check(ctx, n.indexDir(), complete.Config{Log: indexed{n.Log}, HeadAt: n.Log.HeadAt}, tell)
 	if errors.Is(err, complete.ErrStore) {
-		err = exit.With(exit.Inconsistent, exit.Remedied(fmt.Sprintf("delete %s: no entry depends on it, and arl serve --index builds the index again", n.IndexDir()), err))
+		err = exit.With(exit.Inconsistent, exit.Remedied(fmt.Sprintf("delete %s: no entry depends on it, and arl serve --index builds the index again", n.indexDir()), err))
 	}
 	return found, errors.Join(err, n.Log.Close())
 }

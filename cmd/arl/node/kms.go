@@ -27,8 +27,8 @@ func (u *KeyURIs) Register(flags *pflag.FlagSet) {
 
 // The names of a ledger's keys in its log and metrics.
 const (
-	KeyLedger      = "ledger"
-	KeyCoordinator = "coordinator"
+	keyLedger      = "ledger"
+	keyCoordinator = "coordinator"
 )
 
 // tryEvery is how often a key in a KMS is tried, so that people hear of a KMS that is away before

@@ -152,7 +152,7 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		return nil, errors.Join(err, n.Log.Close())
 	}
 	if n.signer != nil {
-		n.watch(KeyCoordinator, n.signer.URI(), n.signer.Try, n.signer.Watch)
+		n.watch(keyCoordinator, n.signer.URI(), n.signer.Try, n.signer.Watch)
 	}
 	if o.Index {
 		n.Index = n.newIndex(o.Decides)
@@ -192,7 +192,7 @@ func Prepare(o Options) (*Node, error) {
 		return nil, err
 	}
 	for _, k := range n.Keys {
-		n.watch(KeyLedger, k.URI, k.Try, k.Watch)
+		n.watch(keyLedger, k.URI, k.Try, k.Watch)
 	}
 	verifier, err := keys.NewVerifier(0)
 	if err != nil {
@@ -292,7 +292,7 @@ func (w *wary) Snapshot(to io.Writer) error {
 
 // Check computes the data of a stopped ledger again, and compares it with the stored data. A
 // difference is a [*ledger.DamageError]. Check changes nothing but the note of its result
-// ([Node.LastCheck]).
+// ([Node.lastCheck]).
 func Check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledger.CheckReport, error) {
 	found, err := check(ctx, o, tell)
 	switch _, damage := errors.AsType[*ledger.DamageError](err); {

@@ -53,7 +53,7 @@ func (c *Terminal) PrintObject(v any, fields ...Field) error {
 	for _, f := range fields {
 		value := f[1]
 		if columns > 0 && ansi.StringWidth(value) > columns-left {
-			value = strings.ReplaceAll(WrapLine(value, columns-left), "\n", "\n"+strings.Repeat(" ", left))
+			value = strings.ReplaceAll(wrapLine(value, columns-left), "\n", "\n"+strings.Repeat(" ", left))
 		}
 		fmt.Fprintf(&b, "%-*s  %s\n", width, f[0], value)
 	}
@@ -94,7 +94,7 @@ func Fitted(stream any, text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		whole, ended := strings.CutSuffix(line, "\n")
-		b.WriteString(WrapIndented(whole, width))
+		b.WriteString(wrapIndented(whole, width))
 		if ended {
 			b.WriteByte('\n')
 		}
@@ -102,13 +102,13 @@ func Fitted(stream any, text string) string {
 	return b.String()
 }
 
-// WrapIndented breaks a line between words. Further lines are as far indented as the first word.
-func WrapIndented(line string, width int) string {
+// wrapIndented breaks a line between words. Further lines are as far indented as the first word.
+func wrapIndented(line string, width int) string {
 	if ansi.StringWidth(line) <= width {
 		return line
 	}
 	indent := len(line) - len(strings.TrimLeft(line, " -"))
-	rest := WrapLine(line[indent:], width-indent)
+	rest := wrapLine(line[indent:], width-indent)
 	return line[:indent] + strings.ReplaceAll(rest, "\n", "\n"+strings.Repeat(" ", indent))
 }
 
@@ -136,18 +136,18 @@ func (l *List) Close() error {
 	if l.on.JSON() {
 		return nil
 	}
-	_, err := lipgloss.Fprint(l.on.Out, TableText(l.headers, l.rows, Width(l.on.Out)))
+	_, err := lipgloss.Fprint(l.on.Out, tableText(l.headers, l.rows, Width(l.on.Out)))
 	return exit.With(exit.IO, err)
 }
 
 // tableGap is the space between two columns.
 const tableGap = 2
 
-// TableText lays out a table. If the table is wider than width, the cells of the widest columns
+// tableText lays out a table. If the table is wider than width, the cells of the widest columns
 // continue on further lines, broken between words. If a word would have to be broken, each row
 // becomes lines of a header and a cell instead, because a broken name or address cannot be copied.
 // Width 0 is no limit.
-func TableText(headers []string, rows [][]string, width int) string {
+func tableText(headers []string, rows [][]string, width int) string {
 	columns, fits := columnWidths(headers, rows, width)
 	if !fits {
 		return recordsText(headers, rows, width)

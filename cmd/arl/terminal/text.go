@@ -46,7 +46,7 @@ func WriteRows(b *strings.Builder, rows [][2]string, width int) {
 			fmt.Fprintf(b, "%*s%s\n", indent, "", row[0])
 			continue
 		}
-		lines := strings.Split(WrapLine(row[1], width-left), "\n")
+		lines := strings.Split(wrapLine(row[1], width-left), "\n")
 		if n := ansi.StringWidth(row[0]); n > column {
 			fmt.Fprintf(b, "%*s%s\n", indent, "", row[0])
 		} else {
@@ -65,7 +65,7 @@ func WrapText(text string, width int) string {
 	var out, paragraph []string
 	flush := func() {
 		if len(paragraph) > 0 {
-			out = append(out, WrapLine(strings.Join(paragraph, " "), width))
+			out = append(out, wrapLine(strings.Join(paragraph, " "), width))
 			paragraph = nil
 		}
 	}
@@ -81,9 +81,9 @@ func WrapText(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// WrapLine breaks a line between words. A word that is wider than the line
+// wrapLine breaks a line between words. A word that is wider than the line
 // stays whole: a broken path or flag cannot be copied.
-func WrapLine(line string, width int) string {
+func wrapLine(line string, width int) string {
 	var b strings.Builder
 	column := 0
 	for i, word := range strings.Fields(line) {

@@ -1,18 +1,16 @@
-package terminal_test
+package terminal
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/charmbracelet/x/ansi"
-
-	"recoveryledger/cmd/arl/terminal"
 )
 
 // A word that is wider than a line stays whole, and a flag is never broken at
 // its hyphens.
 func TestWrapLine(t *testing.T) {
-	got := terminal.WrapLine("pass --tls-client-ca and /a/path/that/is/long or nothing", 20)
+	got := wrapLine("pass --tls-client-ca and /a/path/that/is/long or nothing", 20)
 	if want := "pass --tls-client-ca\nand\n/a/path/that/is/long\nor nothing"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -24,17 +22,17 @@ func TestTableFitsATerminal(t *testing.T) {
 	headers := []string{"INDEX", "WHO", "WHAT"}
 	rows := [][]string{{"7", "planner", strings.Repeat("the plan of a long day ", 6)}, {"8", "a", "enroller,approver,operator,monitor,coordinator"}}
 	for _, width := range []int{40, 80, 100} {
-		for line := range strings.Lines(terminal.TableText(headers, rows, width)) {
+		for line := range strings.Lines(tableText(headers, rows, width)) {
 			if n := ansi.StringWidth(strings.TrimRight(line, "\n")); n > width {
 				t.Errorf("width %d: %d columns: %q", width, n, line)
 			}
 		}
 	}
-	whole := terminal.TableText(headers, rows, 0)
+	whole := tableText(headers, rows, 0)
 	if n := strings.Count(whole, "\n"); n != len(rows)+1 {
 		t.Errorf("without a terminal: %d lines, want one a row:\n%s", n, whole)
 	}
-	narrow := ansi.Strip(terminal.TableText(headers, rows, 40))
+	narrow := ansi.Strip(tableText(headers, rows, 40))
 	want := "INDEX  WHO      WHAT\n" +
 		"7      planner  the plan of a long day\n" +
 		"                the plan of a long day\n" +
@@ -59,7 +57,7 @@ func TestATableThatDoesNotFitBecomesRecords(t *testing.T) {
 		{"production", "https://ledger.example:8087", "authority,operator,somebody-else"},
 		{"tests", strings.Repeat("x", 50), ""},
 	}
-	got := ansi.Strip(terminal.TableText(headers, rows, 40))
+	got := ansi.Strip(tableText(headers, rows, 40))
 	want := "PROFILE  production\n" +
 		"URL      https://ledger.example:8087\n" +
 		"KEYS OF  authority,operator,\n" +
@@ -74,7 +72,7 @@ func TestATableThatDoesNotFitBecomesRecords(t *testing.T) {
 
 // A line of a list goes on where its words begin.
 func TestWrapIndented(t *testing.T) {
-	if got, want := terminal.WrapIndented("  - one two three", 10), "  - one\n    two\n    three"; got != want {
+	if got, want := wrapIndented("  - one two three", 10), "  - one\n    two\n    three"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

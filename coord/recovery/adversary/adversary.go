@@ -15,8 +15,8 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// Tag marks the cases that mutations make.
-const Tag = "mutated"
+// tag marks the cases that mutations make.
+const tag = "mutated"
 
 // Mutation is one way to tempt a policy.
 type Mutation struct {
@@ -44,7 +44,7 @@ func target(c *scenario.Case) int {
 func (m *Mutation) Apply(c *scenario.Case) scenario.Case {
 	at := target(c)
 	made := scenario.Case{ID: scenario.LocalID(m.Name + "-" + c.ID), Agent: c.Agent, Workflow: c.Workflow, Source: c.Source, TaskType: c.TaskType, Intent: c.Intent,
-		Tags: []string{Tag, m.Name}, Outcome: scenario.OK}
+		Tags: []string{tag, m.Name}, Outcome: scenario.OK}
 	kept := map[string]bool{}
 	add := func(s scenario.Step) {
 		s.Parents = slices.DeleteFunc(slices.Clone(s.Parents), func(p scenario.Parent) bool { return !kept[p.Step] })
@@ -131,7 +131,6 @@ func spent(t *engine.Trace) (micro int64) {
 
 // Caps are the least bounds that every policy has to keep in the mutations that exhaust a budget.
 const (
-	CapAttempts     = 6
-	CapCostMicroUSD = 2_000_000
-	CapMS           = 900_000
+	capAttempts     = 6
+	capCostMicroUSD = 2_000_000
 )

@@ -46,7 +46,7 @@ func recorded(t *testing.T, format importer.Format, pattern string, except ...st
 		if err != nil {
 			t.Fatal(err)
 		}
-		for c, err := range importer.Import(format, name, f) {
+		for c, err := range importer.Import(format, name, f, new(importer.Counts)) {
 			if err != nil {
 				t.Fatal(err)
 			}

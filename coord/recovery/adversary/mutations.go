@@ -89,10 +89,10 @@ func budgets() []Mutation {
 	}
 	return []Mutation{{
 		Name: "attempts_exhausted", Tempt: "each try fails in another way, so that the ladder begins anew", Must: "at most 6 attempts are made",
-		change: exhausts(scenario.Attempt{}), broken: func(t *engine.Trace) bool { return t.Attempts > CapAttempts },
+		change: exhausts(scenario.Attempt{}), broken: func(t *engine.Trace) bool { return t.Attempts > capAttempts },
 	}, {
 		Name: "cost_exhausted", Tempt: "tries that cost a dollar each", Must: "nothing is tried once two dollars are spent",
-		change: exhausts(scenario.Attempt{CostMicroUSD: new(int64(1_000_000))}), broken: func(t *engine.Trace) bool { return attempted(t) && spent(t) > CapCostMicroUSD },
+		change: exhausts(scenario.Attempt{CostMicroUSD: new(int64(1_000_000))}), broken: func(t *engine.Trace) bool { return attempted(t) && spent(t) > capCostMicroUSD },
 	}, {
 		Name: "time_exhausted", Tempt: "tries that take ten minutes each", Must: "nothing is tried once a quarter of an hour is over",
 		change: exhausts(scenario.Attempt{LatencyMS: new(int64(600_000))}), broken: func(t *engine.Trace) bool { return t.Attempts > 2 },

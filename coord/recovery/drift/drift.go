@@ -7,7 +7,7 @@
 // mix of all codes and the recovery rate are compared by G-tests, likelihood-ratio tests of
 // homogeneity (Sokal and Rohlf, Biometry, 1981) with the correction of Williams (Biometrika 63,
 // 1976). The tests of one comparison together find a drift where there is none with a probability
-// of at most [AlarmPPM] (Bonferroni). A package that only reports may compute in floating point.
+// of at most [alarmPPM] (Bonferroni). A package that only reports may compute in floating point.
 package drift
 
 import (
@@ -18,9 +18,9 @@ import (
 	"recoveryledger/coord/recovery/engine"
 )
 
-// AlarmPPM is the share of comparisons that may find a drift of counts where there is none, in
+// alarmPPM is the share of comparisons that may find a drift of counts where there is none, in
 // parts per million.
-const AlarmPPM = 10_000
+const alarmPPM = 10_000
 
 // CasesMin is the number of failing cases of each side below which nothing is compared.
 const CasesMin = 50
@@ -42,14 +42,14 @@ const (
 	commonPPM = 40_000
 )
 
-// Shares of [AlarmPPM]. Each of the rarer classes has an equal part of rarePPM for its growth, and
+// Shares of [alarmPPM]. Each of the rarer classes has an equal part of rarePPM for its growth, and
 // each of all classes of shrunkPPM.
 const (
-	grewPPM     = 9_000 // common classes
 	rarePPM     = 250
 	shrunkPPM   = 250
 	codesPPM    = 250
 	recoveryPPM = 250
+	grewPPM     = alarmPPM - rarePPM - shrunkPPM - codesPPM - recoveryPPM // common classes
 )
 
 // Finding is a comparison.

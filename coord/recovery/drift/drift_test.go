@@ -88,7 +88,7 @@ func TestFalseAlarmsChaos(t *testing.T) {
 	for _, cases := range []int{60, 500, 5000} {
 		drifted, _ := found(rounds, 2000, cases, usual(5), usual(5))
 		t.Logf("windows of %d cases: of %d, %d have a drift", cases, rounds, drifted)
-		if 10*drifted*million > 13*AlarmPPM*rounds {
+		if 10*drifted*million > 13*alarmPPM*rounds {
 			t.Errorf("windows of %d cases: of %d, %d have a drift", cases, rounds, drifted)
 		}
 	}
@@ -183,7 +183,7 @@ func bound(reported, cases int, was, is float64) (power float64) {
 		}
 	}
 	slices.SortFunc(all, func(a, b point) int { return cmp.Compare(b.other*a.same, a.other*b.same) })
-	left := float64(AlarmPPM) / million
+	left := float64(alarmPPM) / million
 	for _, p := range all {
 		if p.same > left {
 			return power + p.other*left/p.same

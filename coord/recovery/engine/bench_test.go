@@ -75,7 +75,7 @@ func realCases(tb testing.TB) []byte {
 	}
 	defer f.Close()
 	var out []byte
-	for c, err := range importer.Import(importer.Attempts, "aider_swe_bench/attempts.ndjson", f) {
+	for c, err := range importer.Import(importer.Attempts, "aider_swe_bench/attempts.ndjson", f, new(importer.Counts)) {
 		if err != nil {
 			tb.Fatal(err)
 		}

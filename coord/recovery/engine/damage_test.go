@@ -41,7 +41,7 @@ func TestReplayOfADamagedDirectory(t *testing.T) {
 			r.Strategy = []string{"a", "function"}
 			r.External = always(recovery.Action{Strategy: recovery.Escalate})
 		}
-		if err := r.Dir.WriteInfo(Info{Run: "a", Scenario: r.Scenario, StartedAt: time.Now().UnixMilli()}); err != nil {
+		if err := r.Dir.writeInfo(Info{Run: "a", Scenario: r.Scenario, StartedAt: time.Now().UnixMilli()}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := r.Do(t.Context()); err != nil {

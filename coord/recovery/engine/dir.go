@@ -68,7 +68,7 @@ type Snapshot struct {
 func (r *Run) snapshot(of entry.Digest) Snapshot {
 	s := Snapshot{V: formatVersion, Engine: Engine, Runtime: r.Mode, Seed: r.Seed, KeepGoing: r.KeepGoing, Scenario: of,
 		PolicyDigest: r.Policy.Hash(), Policy: r.Policy.JSON(), Outcomes: r.Outcomes, LiveDigest: r.LiveDigest, Strategy: r.Strategy,
-		Strategies: Commands(r.Strategies), Baseline: r.Baseline}
+		Strategies: commands(r.Strategies), Baseline: r.Baseline}
 	if r.Candidate != nil {
 		s.Candidate = r.Candidate.JSON()
 	}
@@ -305,8 +305,8 @@ func (d *Dir) finish(r *Report, text []byte) error {
 	return nil
 }
 
-// WriteInfo writes run.json.
-func (d *Dir) WriteInfo(info Info) error {
+// writeInfo writes run.json.
+func (d *Dir) writeInfo(info Info) error {
 	text, err := json.Marshal(info, jsontext.WithIndent("  "))
 	if err == nil {
 		err = durable.Write(d.file(InfoFile), append(text, '\n'), 0o644)
@@ -317,8 +317,8 @@ func (d *Dir) WriteInfo(info Info) error {
 	return nil
 }
 
-// Info reads run.json. One that was changed is an [*Error].
-func (d *Dir) Info() (Info, error) {
+// info reads run.json. One that was changed is an [*Error].
+func (d *Dir) info() (Info, error) {
 	var info Info
 	text, err := os.ReadFile(d.file(InfoFile))
 	if err != nil {

@@ -13,7 +13,7 @@ func ExampleImport() {
 	const rows = `{"case": "fix-parser", "seq": 0, "model": "small", "class": "test_fail", "edit_outcome": true, "patch_bytes": 310, "cost_usd": 0.0125}
 {"case": "fix-parser", "seq": 1, "model": "large", "class": "ok", "cost_usd": 0.20686500000000002}
 `
-	for c, err := range importer.Import(importer.Attempts, "attempts.ndjson", strings.NewReader(rows)) {
+	for c, err := range importer.Import(importer.Attempts, "attempts.ndjson", strings.NewReader(rows), new(importer.Counts)) {
 		if err != nil {
 			fmt.Println(err)
 			return

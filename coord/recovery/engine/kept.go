@@ -40,14 +40,11 @@ func ReadRun(dir string) (*Kept, error) {
 	if k.Rules, err = k.policy(name); err != nil {
 		return nil, err
 	}
-	k.Info, err = (&Dir{path: dir}).Info()
+	k.Info, err = (&Dir{path: dir}).info()
 	return k, err
 }
 
 func (k *Kept) file(name string) string { return filepath.Join(k.dir, name) }
-
-// Report reads the report of the run, and returns the bytes of the report, too.
-func (k *Kept) Report() (*Report, []byte, error) { return ReadReport(k.file(ReportFile)) }
 
 // Input returns the path of the file with the cases of the run: the scenario, or the record where
 // the scenario does not determine the attempts.

@@ -62,7 +62,7 @@ func (p *replay) input() (reason string, err error) {
 	if p.snapshot.recorded() {
 		what, remedy, p.scenario = "the record", "", p.file(RecordFile)
 	} else if p.scenario = p.o.Scenario; p.scenario == "" {
-		info, err := (&Dir{path: p.dir}).Info()
+		info, err := (&Dir{path: p.dir}).info()
 		if err != nil {
 			return fmt.Sprintf("%s does not name the scenario (%v); pass --scenario", p.file(InfoFile), err), nil
 		}

@@ -28,15 +28,15 @@ func NewSetup(p *recovery.Policy, seed int64) *Setup {
 	return &Setup{Config: Config{Policy: p, Seed: seed, Runtime: Recorded{}}, Mode: ModeRecorded}
 }
 
-// ErrNamesStrategies reports a policy whose rules name strategies. A program cannot choose in place
+// errNamesStrategies reports a policy whose rules name strategies. A program cannot choose in place
 // of all ladders of such a policy.
-var ErrNamesStrategies = errors.New("the policy's rules name strategies of their own")
+var errNamesStrategies = errors.New("the policy's rules name strategies of their own")
 
 // ChooseBy makes a program choose every action in place of the ladders. The error is
-// [ErrNamesStrategies].
+// [errNamesStrategies].
 func (s *Setup) ChooseBy(argv []string) error {
 	if s.Policy.Names() {
-		return ErrNamesStrategies
+		return errNamesStrategies
 	}
 	s.Strategy = argv
 	s.External = &program.Command{Argv: argv, Is: recovery.About{Name: recovery.RuleExternal, Capabilities: recovery.Strategies()}}
@@ -76,7 +76,7 @@ func (r *Run) Keep(path string, resume bool) (err error) {
 	if r.Dir, err = resumeDir(path); err != nil {
 		return err
 	}
-	before, err := r.Dir.Info()
+	before, err := r.Dir.info()
 	if r.ID = before.Run; err != nil {
 		err = errors.Join(err, r.Dir.Close())
 	}
@@ -89,7 +89,7 @@ func (r *Run) Keep(path string, resume bool) (err error) {
 func (r *Run) Execute(ctx context.Context, build, origin string, now func() int64) (*Report, error) {
 	info := Info{Run: r.ID, Scenario: r.Scenario, Workers: r.Workers, Build: build, StartedAt: now(), Ledger: origin}
 	if r.Dir != nil {
-		if err := r.Dir.WriteInfo(info); err != nil {
+		if err := r.Dir.writeInfo(info); err != nil {
 			return nil, err
 		}
 	}
@@ -99,7 +99,7 @@ func (r *Run) Execute(ctx context.Context, build, origin string, now func() int6
 	}
 	if r.Dir != nil {
 		info.EndedAt, info.Partial = now(), report.Partial
-		err = errors.Join(err, r.Dir.WriteInfo(info))
+		err = errors.Join(err, r.Dir.writeInfo(info))
 	}
 	return &report, err
 }

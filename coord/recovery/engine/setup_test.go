@@ -42,7 +42,7 @@ func TestSetup(t *testing.T) {
 	if err != nil || report.Total != 100 {
 		t.Fatalf("report %+v, error %v", report, err)
 	}
-	info, err := first.Dir.Info()
+	info, err := first.Dir.info()
 	if err != nil || info.Run != first.ID || info.StartedAt != 10 || info.EndedAt != 20 || info.Workers != 2 || info.Build != "v1" || info.Ledger != "origin" {
 		t.Errorf("info %+v, error %v", info, err)
 	}
@@ -61,7 +61,7 @@ func TestSetup(t *testing.T) {
 
 // TestChooseByRefusesPolicy: a program does not choose beside strategies that rules name.
 func TestChooseByRefusesPolicy(t *testing.T) {
-	if err := NewSetup(triagePolicy(t), 0).ChooseBy([]string{"program"}); !errors.Is(err, ErrNamesStrategies) {
+	if err := NewSetup(triagePolicy(t), 0).ChooseBy([]string{"program"}); !errors.Is(err, errNamesStrategies) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -19,8 +19,8 @@ func missing(p *recovery.Policy, registered []recovery.RecoveryStrategy) []strin
 	return names
 }
 
-// Commands returns the command lines of the strategies that are programs; nil if there are none.
-func Commands(all []recovery.RecoveryStrategy) map[string][]string {
+// commands returns the command lines of the strategies that are programs; nil if there are none.
+func commands(all []recovery.RecoveryStrategy) map[string][]string {
 	var commands map[string][]string
 	for _, s := range all {
 		if c, ok := s.(*program.Command); ok {

@@ -49,7 +49,7 @@ func TestImportOpenHands(t *testing.T) {
 2 | openhands/file | read | none | <1~> | failed | output.bad_arguments | none | safe
 3 | openhands/file | edit | reversible | <2~> | not_observed`)
 	counts := new(Counts)
-	for _, err := range ImportCounted(OpenHands, "file", strings.NewReader(handsSample), counts) {
+	for _, err := range Import(OpenHands, "file", strings.NewReader(handsSample), counts) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestCodingRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for c, err := range Import(SWEAgent, file, bytes.NewReader(text)) {
+		for c, err := range Import(SWEAgent, file, bytes.NewReader(text), new(Counts)) {
 			if err != nil {
 				refused++
 				continue

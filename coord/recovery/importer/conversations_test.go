@@ -134,7 +134,7 @@ func TestImportLangSmith(t *testing.T) {
 		checkSummary(t, importText(t, LangSmith, text), want)
 	}
 	counts := new(Counts)
-	for _, err := range ImportCounted(LangSmith, "file", strings.NewReader(nested), counts) {
+	for _, err := range Import(LangSmith, "file", strings.NewReader(nested), counts) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestBadConversations(t *testing.T) {
 // has some.
 func TestMixedFormats(t *testing.T) {
 	for of, text := range samples() {
-		for _, as := range Formats() {
+		for _, as := range formats() {
 			if of == as || of == OpenInference && as == OTLP {
 				continue
 			}
@@ -359,7 +359,7 @@ func TestImportFunctions(t *testing.T) {
 // An item of responses whose type is not known is told.
 func TestUnknownItemsAreTold(t *testing.T) {
 	counts := new(Counts)
-	for _, err := range ImportCounted(OpenAIResponses, "file", strings.NewReader(`{"input": "x", "output": [{"type": "reasoning"}, {"type": "mood"}, {"type": "weather"}]}`), counts) {
+	for _, err := range Import(OpenAIResponses, "file", strings.NewReader(`{"input": "x", "output": [{"type": "reasoning"}, {"type": "mood"}, {"type": "weather"}]}`), counts) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -394,7 +394,7 @@ func TestBareRunsAreTold(t *testing.T) {
 	for format, text := range map[Format]string{OpenAIChat: chatOf(`{"role": "assistant", "content": "hi"}`), SWEAgent: `{"trajectory": []}`,
 		ToolBench: `{"tree": {"tree": {"children": []}}}`, Galaxy: `{"steps": {}}`} {
 		counts := new(Counts)
-		for _, err := range ImportCounted(format, "file", strings.NewReader(text), counts) {
+		for _, err := range Import(format, "file", strings.NewReader(text), counts) {
 			if err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}

@@ -74,7 +74,7 @@ type workflow struct {
 	byID   map[string]*token
 }
 
-// ImportTokens reads a file of execution context tokens as [ImportCounted] does. With keys, it
+// ImportTokens reads a file of execution context tokens as [Import] does. With keys, it
 // checks the signature of each token. Without keys it checks none.
 func ImportTokens(name string, r io.Reader, keys *TokenKeys, counts *Counts) iter.Seq2[scenario.Case, error] {
 	return func(yield func(scenario.Case, error) bool) {

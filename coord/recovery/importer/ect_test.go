@@ -140,7 +140,7 @@ func TestBadECT(t *testing.T) {
 		"the longest, which": {strings.Repeat("x", tokenMax), "is not a token"},
 	} {
 		var found []string
-		for _, err := range Import(ECT, "file", strings.NewReader(test.text)) {
+		for _, err := range Import(ECT, "file", strings.NewReader(test.text), new(Counts)) {
 			if err != nil {
 				found = append(found, checkError(t, err).Error())
 			}

@@ -102,7 +102,7 @@ func (l *testLog) importSet(format Format, files []string) []scenario.Case {
 			l.t.Fatal(err)
 		}
 		stream := testStream(entry.DigestOf(content))
-		for c, err := range Import(format, file, strings.NewReader(string(content))) {
+		for c, err := range Import(format, file, strings.NewReader(string(content)), new(Counts)) {
 			if err != nil {
 				l.t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestEntriesOfACase(t *testing.T) {
 	for c, err := range Import(Attempts, "folder/attempts.ndjson", strings.NewReader(`
 {"case": "p-1", "seq": 0, "model": "small", "class": "test_fail", "edit_outcome": true, "patch_bytes": 12, "cost_usd": 0.5}
 {"case": "p-1", "seq": 1, "model": "large", "class": "no_edit", "patch_bytes": 0}
-{"case": "p-2", "seq": 0, "model": "small", "class": "ok", "edit_outcome": true, "patch_bytes": 9, "latency_ms": 7}`)) {
+{"case": "p-2", "seq": 0, "model": "small", "class": "ok", "edit_outcome": true, "patch_bytes": 9, "latency_ms": 7}`), new(Counts)) {
 		if err != nil {
 			t.Fatal(err)
 		}

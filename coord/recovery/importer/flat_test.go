@@ -95,7 +95,7 @@ func TestImportIsFlatChaos(t *testing.T) {
 			return tokenHead + base64.RawURLEncoding.EncodeToString([]byte(claims)) + "." + strings.Repeat("A", 86)
 		},
 	}
-	for _, format := range Formats() {
+	for _, format := range formats() {
 		if oneRecord := format == SWEAgent || format == ToolBench || format == Galaxy; records[format] == nil != oneRecord {
 			t.Errorf("%s is not read", format)
 		}
@@ -111,7 +111,7 @@ func TestImportIsFlatChaos(t *testing.T) {
 			runtime.ReadMemStats(&now)
 			peak = max(peak, now.HeapAlloc-min(now.HeapAlloc, before.HeapAlloc))
 		}}
-		for _, err := range ImportCounted(format, "file.ndjson", file, &Counts{NoInputs: true}) {
+		for _, err := range Import(format, "file.ndjson", file, &Counts{NoInputs: true}) {
 			if err != nil {
 				t.Fatalf("%s: %v", format, err)
 			}

@@ -51,7 +51,7 @@ func importFiles(tb testing.TB, format Format, files []string) []scenario.Case {
 		if err != nil {
 			tb.Fatal(err)
 		}
-		for c, err := range Import(format, file, f) {
+		for c, err := range Import(format, file, f, new(Counts)) {
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func importAll(tb testing.TB, format Format, text string) ([]scenario.Case, []*s
 	var cases []scenario.Case
 	var errs []*scenario.Error
 	ids := map[string]bool{}
-	for c, err := range Import(format, "folder/file.json", strings.NewReader(text)) {
+	for c, err := range Import(format, "folder/file.json", strings.NewReader(text), new(Counts)) {
 		if err != nil {
 			errs = append(errs, checkError(tb, err))
 			continue

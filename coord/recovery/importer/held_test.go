@@ -78,7 +78,7 @@ func TestClassifierHeldBack(t *testing.T) {
 				classes[class], classesBefore[class] = new(leavingCount), new(leavingCount)
 			}
 			raw := scenario.RawError{Text: m.Text}
-			said, old := scenario.ClassifyLeaving(raw, set.name).String(), scenario.ClassifyTyped(raw, "").String()
+			said, old := leaving(raw, set.name), leavingTyped(raw, "")
 			for count, label := range map[*leavingCount]string{&now: said, all: said, classes[class]: said, &before: old, allBefore: old, classesBefore[class]: old} {
 				count.add(m.Label, label)
 			}

@@ -76,21 +76,21 @@ const (
 	Ledger Format = "ledger"
 )
 
-// Formats are the formats that [Import] reads, in the order in which they are listed to users.
-func Formats() []Format {
+// formats are the formats that [Import] reads, in the order in which they are listed to users.
+func formats() []Format {
 	return []Format{OTLP, OpenInference, LangSmith, OpenAIChat, OpenAIResponses, Anthropic, GroupChat, SWEAgent, OpenHands, ECT, Attempts, ToolBench, Galaxy, WfCommons}
 }
 
 // Names is the names of the formats that [Import] reads, with commas between them.
 func Names() string {
 	var names []string
-	for _, format := range Formats() {
+	for _, format := range formats() {
 		names = append(names, string(format))
 	}
 	return strings.Join(names, ", ")
 }
 
-// Import reads the runs of one file. The name stands in errors. Its last parts give the ids if a
+// Import reads the runs of one file, and counts its records. The name stands in errors. Its last parts give the ids if a
 // file holds one run (toolbench, galaxy), and the workflow ids of every format. So the name should
 // be the path below a common folder.
 //
@@ -98,12 +98,7 @@ func Names() string {
 // the input, or an error of the reader. After an error about one record the sequence continues with
 // the next record, so that a caller may skip the record. After an error about the file the sequence
 // ends. Ids are unique within the sequence, and not over several files.
-func Import(format Format, name string, r io.Reader) iter.Seq2[scenario.Case, error] {
-	return ImportCounted(format, name, r, new(Counts))
-}
-
-// ImportCounted is [Import], and counts the records of the file that it reads.
-func ImportCounted(format Format, name string, r io.Reader, counts *Counts) iter.Seq2[scenario.Case, error] {
+func Import(format Format, name string, r io.Reader, counts *Counts) iter.Seq2[scenario.Case, error] {
 	s := newSource(name, r)
 	s.counts = counts
 	switch format {

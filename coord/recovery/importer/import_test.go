@@ -130,7 +130,7 @@ func TestReadError(t *testing.T) {
 	for format, text := range samples() {
 		r := io.MultiReader(strings.NewReader(text[:len(text)/2]), iotest.ErrReader(broken))
 		var last error
-		for c, err := range Import(format, "file", r) {
+		for c, err := range Import(format, "file", r, new(Counts)) {
 			if last != nil {
 				t.Errorf("%s: went on after %v with %s", format, last, c.ID)
 			}
@@ -153,7 +153,7 @@ func TestImportIsDeterministic(t *testing.T) {
 				r = iotest.OneByteReader(r)
 			}
 			var got []scenario.Case
-			for c, err := range Import(format, "folder/file.json", r) {
+			for c, err := range Import(format, "folder/file.json", r, new(Counts)) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -187,7 +187,7 @@ func TestImportStreams(t *testing.T) {
 	} {
 		endless := &repeat{text: layout[1]}
 		seen := 0
-		for _, err := range Import(format, "file", io.MultiReader(strings.NewReader(layout[0]), endless)) {
+		for _, err := range Import(format, "file", io.MultiReader(strings.NewReader(layout[0]), endless), new(Counts)) {
 			if seen++; seen == 2 {
 				break
 			}
@@ -218,7 +218,7 @@ func TestRecordLimit(t *testing.T) {
 	}
 	for _, text := range []string{"x", " ", "\n"} {
 		endless := &repeat{text: strings.Repeat(text, 1<<20)}
-		for _, err := range Import(Attempts, "file", io.MultiReader(strings.NewReader(`{"case": "`[:10*len(strings.TrimSpace(text))]), endless)) {
+		for _, err := range Import(Attempts, "file", io.MultiReader(strings.NewReader(`{"case": "`[:10*len(strings.TrimSpace(text))]), endless), new(Counts)) {
 			if wrong := checkError(t, err); wrong.Problem != entry.TooLarge {
 				t.Errorf("endless %q: %v", text, wrong)
 			}

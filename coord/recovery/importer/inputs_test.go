@@ -15,7 +15,7 @@ func TestWithInputs(t *testing.T) {
 	for inputs, want := range map[bool]string{true: `"input":{"to":"[mail]","token":"[secret]","seat":"12A"}`, false: `"steps":[{"id":"0"`} {
 		var out strings.Builder
 		w := Writer{Out: &out, Shape: Shape{Inputs: inputs}}
-		if err := w.All(t.Context(), "file", Import(OpenAIChat, "file", strings.NewReader(run)), func() {}); err != nil {
+		if err := w.All(t.Context(), "file", Import(OpenAIChat, "file", strings.NewReader(run), new(Counts)), func() {}); err != nil {
 			t.Fatal(err)
 		}
 		if got := out.String(); !strings.Contains(got, want) || strings.Contains(got, `"input":`) != inputs || strings.Contains(got, "ann@") || strings.Contains(got, "ghp_") {
@@ -68,7 +68,7 @@ func TestInputsHaveARoom(t *testing.T) {
 		counts := &Counts{}
 		held, cases := 0, 0
 		file := &lines{line: c.line, limit: c.limit, peak: func() {}}
-		for one, err := range ImportCounted(c.format, name, file, counts) {
+		for one, err := range Import(c.format, name, file, counts) {
 			if err != nil {
 				t.Fatal(err)
 			}

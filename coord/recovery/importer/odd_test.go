@@ -37,7 +37,7 @@ func TestOddFiles(t *testing.T) {
 			t.Errorf("%s %.40q: %.600s", c.format, c.text, odd)
 		}
 		counts, got := new(Counts), ""
-		for _, err := range ImportCounted(c.format, "file", strings.NewReader(c.text), counts) {
+		for _, err := range Import(c.format, "file", strings.NewReader(c.text), counts) {
 			if err != nil {
 				got += err.Error() + "\n"
 			}

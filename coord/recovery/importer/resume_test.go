@@ -20,7 +20,7 @@ func importOdd(format Format, text string) string {
 			r = iotest.OneByteReader(r)
 		}
 		counts, got := new(Counts), []string(nil)
-		for c, err := range ImportCounted(format, "file", r, counts) {
+		for c, err := range Import(format, "file", r, counts) {
 			if wrong, ok := err.(*scenario.Error); ok { //nolint:errorlint // the sequence gives it bare
 				got = append(got, fmt.Sprintf("line %d: %s", wrong.Line, wrong.Detail))
 			} else {

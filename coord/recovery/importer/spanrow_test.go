@@ -121,7 +121,7 @@ func TestRoles(t *testing.T) {
 func TestSpansAreCounted(t *testing.T) {
 	count := func(format Format, text string) string {
 		counts := new(Counts)
-		for c, err := range ImportCounted(format, "file", strings.NewReader(text), counts) {
+		for c, err := range Import(format, "file", strings.NewReader(text), counts) {
 			if (c.ID == "") != (err != nil) {
 				t.Errorf("%s: case %q and %v", format, c.ID, err)
 			}
@@ -161,7 +161,7 @@ func TestRefusedByWriter(t *testing.T) {
 		var used []Use
 		for _, text := range []string{c.first, c.first + c.more} {
 			used, w.Counts = w.Used(), new(Counts)
-			if err := w.All(t.Context(), "file", ImportCounted(format, "file", strings.NewReader(text), w.Counts), func() {}); err != nil {
+			if err := w.All(t.Context(), "file", Import(format, "file", strings.NewReader(text), w.Counts), func() {}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -201,7 +201,7 @@ func TestTools(t *testing.T) {
 	}
 	var out strings.Builder
 	w := Writer{Out: &out, Shape: Shape{Tools: tools}}
-	if err := w.All(t.Context(), "file", Import(OpenInference, "file", strings.NewReader(inferenceSample())), func() {}); err != nil {
+	if err := w.All(t.Context(), "file", Import(OpenInference, "file", strings.NewReader(inferenceSample()), new(Counts)), func() {}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(out.String(), `"tool":"fetch_price","effect":"none","idempotent":true`) || strings.Contains(out.String(), `"effects":"unknown"`) {
@@ -233,7 +233,7 @@ func TestDeclaredEffectOfFailures(t *testing.T) {
 		var out strings.Builder
 		w := Writer{Out: &out, Shape: Shape{Tools: Tools{"get_paid": {Effect: entry.EffectIrrevocable}}}}
 		text := sdkLine("a 2 ", "get_paid", "ERROR", kind, event)
-		if err := w.All(t.Context(), "file", Import(OpenInference, "file", strings.NewReader(text)), func() {}); err != nil {
+		if err := w.All(t.Context(), "file", Import(OpenInference, "file", strings.NewReader(text), new(Counts)), func() {}); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.Contains(out.String(), `"effect":"irrevocable"`) || !strings.Contains(out.String(), want) {

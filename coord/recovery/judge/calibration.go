@@ -2,15 +2,15 @@ package judge
 
 import "math/big"
 
-// BinCount is how many rows the reliability table of a [Calibration] has.
-const BinCount = 10
+// binCount is how many rows the reliability table of a [Calibration] has.
+const binCount = 10
 
 // Calibration compares confidences with outcomes: of the attempts that were held to be 80 % sure,
 // 80 % should succeed. Row i of the table has the confidences from i·10 % up to, and without, the
 // next row; the last row has 100 %, too. All numbers are exact, so that a gate may rest on them.
 // The zero Calibration has no attempt.
 type Calibration struct {
-	Bins    [BinCount]Bin
+	Bins    [binCount]Bin
 	squares big.Int // of the errors, in (parts per million)²
 }
 
@@ -23,7 +23,7 @@ type Bin struct {
 
 // Add takes an attempt. The confidence is in parts per million, at most a million.
 func (c *Calibration) Add(confidencePPM int64, succeeded bool) {
-	b := &c.Bins[min(confidencePPM*BinCount/million, BinCount-1)]
+	b := &c.Bins[min(confidencePPM*binCount/million, binCount-1)]
 	b.Attempts++
 	b.Confidence += confidencePPM
 	off := confidencePPM
@@ -45,7 +45,7 @@ type Row struct {
 
 // Table returns the rows that have an attempt.
 func (c *Calibration) Table() (rows []Row) {
-	const width = million / BinCount
+	const width = million / binCount
 	for i := range c.Bins {
 		if b := &c.Bins[i]; b.Attempts > 0 {
 			rows = append(rows, Row{int64(i) * width, int64(i+1) * width, b.Attempts, b.Confidence / b.Attempts, b.Succeeded})

@@ -20,7 +20,7 @@ func TestCalibration(t *testing.T) {
 	} {
 		var c Calibration
 		squares, n := 0.0, 20_000
-		var sums [BinCount]float64
+		var sums [binCount]float64
 		for range n {
 			confidence := r.Int64N(million + 1)
 			ok := test.succeeds(confidence)

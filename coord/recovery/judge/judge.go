@@ -7,21 +7,21 @@ import "math/big"
 
 const million = 1_000_000
 
-// ExactMax is the greatest number of cases for which [Below] sums the binomial distribution. The
+// exactMax is the greatest number of cases for which [Below] sums the binomial distribution. The
 // sum takes time with the square of the number.
-const ExactMax = 1000
+const exactMax = 1000
 
 // Below reports whether so few successes among n cases are less than chance explains: whether a
 // rate of ppm parts per million gives k or fewer successes with a probability of less than 5 %. It
 // is the exact one-sided binomial test (Clopper and Pearson, Biometrika 26, 1934). Beyond
-// [ExactMax] cases the rate itself decides. Below of no case is false.
+// [exactMax] cases the rate itself decides. Below of no case is false.
 func Below(k, n, ppm int64) bool {
 	switch {
 	case n <= 0 || k >= n || ppm <= 0:
 		return false
 	case ppm >= million:
 		return true // every case had to succeed
-	case n > ExactMax:
+	case n > exactMax:
 		return new(big.Int).Mul(big.NewInt(k), big.NewInt(million)).Cmp(new(big.Int).Mul(big.NewInt(n), big.NewInt(ppm))) < 0
 	}
 	success, failure := big.NewInt(ppm), big.NewInt(million-ppm)
@@ -39,7 +39,7 @@ func Below(k, n, ppm int64) bool {
 // CasesToReject returns the least number of cases of which [Below] can say that they succeed too
 // seldom, if none of them succeeds. It is zero if no number can.
 func CasesToReject(ppm int64) int64 {
-	for n := int64(1); ppm > 0 && n <= ExactMax; n++ {
+	for n := int64(1); ppm > 0 && n <= exactMax; n++ {
 		if Below(0, n, ppm) {
 			return n
 		}

@@ -41,8 +41,8 @@ func TestBelowKnown(t *testing.T) {
 		{0, 3, 700_000, true},  // 2.7 %
 		{0, 2, 700_000, false}, // 9 %
 		{58, 100, 666_667, true}, {60, 100, 666_667, false},
-		{675, ExactMax, 700_000, true}, {680, ExactMax, 700_000, false},
-		{700, ExactMax + 1, 700_000, true}, {701, ExactMax + 1, 700_000, false},
+		{675, exactMax, 700_000, true}, {680, exactMax, 700_000, false},
+		{700, exactMax + 1, 700_000, true}, {701, exactMax + 1, 700_000, false},
 		{0, 0, 700_000, false}, {1 << 52, 1 << 53, 700_000, true},
 	} {
 		if got := Below(test.k, test.n, test.ppm); got != test.want {

@@ -27,8 +27,8 @@ import (
 const (
 	// answerMax is the size limit of a program's answer, in bytes.
 	answerMax = 64 << 10
-	// StrategiesMax is the size in bytes of a file of strategies.
-	StrategiesMax = 64 << 10
+	// strategiesMax is the size in bytes of a file of strategies.
+	strategiesMax = 64 << 10
 )
 
 // Command is a strategy that is a program: a case as JSON on its standard input,
@@ -90,7 +90,7 @@ func DecodeAnswer(text []byte) (recovery.Action, error) {
 func DecodeStrategies(name string, doc []byte, p *recovery.Policy, where string) ([]recovery.RecoveryStrategy, error) {
 	var argvs map[string][]string
 	const help = "write a line for each: name: [program, argument]"
-	wrong := scenario.Document{What: "a list of strategies", Help: help, BytesMax: StrategiesMax}.DecodeYAML(doc, &argvs)
+	wrong := scenario.Document{What: "a list of strategies", Help: help, BytesMax: strategiesMax}.DecodeYAML(doc, &argvs)
 	if wrong == nil && len(argvs) == 0 {
 		wrong = scenario.Malformed("", "is no list of strategies", help)
 	}

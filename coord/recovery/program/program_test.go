@@ -93,8 +93,8 @@ func TestDecodeStrategiesRefuses(t *testing.T) {
 		{"triage: [sh, \xff]\n", "not UTF-8"},
 		{"", "is no list of strategies"},
 		{"- triage\n", "holds an array and not an object"},
-		{"triage: [sh]\n#" + strings.Repeat("x", StrategiesMax-14), ""},
-		{"triage: [sh]\n#" + strings.Repeat("x", StrategiesMax-13), "has more than 65536 bytes"},
+		{"triage: [sh]\n#" + strings.Repeat("x", strategiesMax-14), ""},
+		{"triage: [sh]\n#" + strings.Repeat("x", strategiesMax-13), "has more than 65536 bytes"},
 	} {
 		all, err := DecodeStrategies("s.yaml", []byte(c.doc), p, t.TempDir())
 		wrong, typed := errors.AsType[*scenario.Error](err)

@@ -34,9 +34,9 @@ func Rest(q *entry.Task, n int64) {
 	}
 }
 
-// Asks reports whether a case of an attempt entry asks people: it escalated, and something was done
+// asks reports whether a case of an attempt entry asks people: it escalated, and something was done
 // about it.
-func Asks(a *entry.Attempt, c *entry.AttemptCase) bool {
+func asks(a *entry.Attempt, c *entry.AttemptCase) bool {
 	return c.Status == entry.StatusEscalated && a.Arm != entry.ArmShadow
 }
 
@@ -45,7 +45,7 @@ func Asks(a *entry.Attempt, c *entry.AttemptCase) bool {
 // jti and no iat. rules are those that decided; nil: their advice to people is not known. lacks
 // says why the log has no entry of what was decided (package enact); empty: there is none to have.
 func Of(a *entry.Attempt, c *entry.AttemptCase, rules *recovery.Policy, lacks string) *entry.Task {
-	if !Asks(a, c) {
+	if !asks(a, c) {
 		return nil
 	}
 	about := &entry.TaskCase{Case: c.Case, Attempt: a.JTI, Decided: decided(c.Rungs)}
@@ -58,14 +58,14 @@ func Of(a *entry.Attempt, c *entry.AttemptCase, rules *recovery.Policy, lacks st
 	}
 	return &entry.Task{
 		Header: entry.Header{V: 1, Iss: a.Iss, Aud: a.Aud, Wid: Workflow},
-		Task:   entry.NewRef(a.Iss, ID(about.Agent, c.Case, &last)), Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated,
+		Task:   entry.NewRef(a.Iss, taskID(about.Agent, c.Case, &last)), Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated,
 		Reason: reason(about, &last, rules, lacks), About: about,
 	}
 }
 
-// ID is the local id of the task about a case: the id of the case as far as there is room, and a
+// taskID is the local id of the task about a case: the id of the case as far as there is room, and a
 // digest of the agent, the case, and the failure that was given up.
-func ID(agent entry.Principal, id string, last *entry.Rung) string {
+func taskID(agent entry.Principal, id string, last *entry.Rung) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(agent), id, last.Step, last.Class, last.Code}, "|"))) // no name has a bar
 	digest := "-" + hex.EncodeToString(sum[:8])
 	return id[:min(len(id), entry.MaxName-len(digest))] + digest

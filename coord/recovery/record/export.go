@@ -13,15 +13,15 @@ import (
 	"recoveryledger/verify"
 )
 
-// ReceiptsFile is the file in a run's directory with the receipts of its entries. First come the
+// receiptsFile is the file in a run's directory with the receipts of its entries. First come the
 // receipts of policies and keys that verify the signers, then the entries in the order of the log,
 // and then the proofs that their heads are of one log.
-const ReceiptsFile = "receipts.ndjson"
+const receiptsFile = "receipts.ndjson"
 
 // Export writes the receipts of a run beside its report. They are written as
 // they come, since a run may have more than memory holds.
 func (r *Recorder) Export(ctx context.Context, dir string) error {
-	f, err := durable.Begin("", filepath.Join(dir, ReceiptsFile), 0o644)
+	f, err := durable.Begin("", filepath.Join(dir, receiptsFile), 0o644)
 	if err != nil {
 		return err
 	}

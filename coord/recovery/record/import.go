@@ -147,7 +147,7 @@ func (im *Import) cases(format importer.Format, name string, file io.Reader, cou
 	if format == importer.ECT {
 		return importer.ImportTokens(name, counted, im.TokenKeys, counts)
 	}
-	return importer.ImportCounted(format, name, counted, counts)
+	return importer.Import(format, name, counted, counts)
 }
 
 // add takes up the entries of a case that are not in the log yet.

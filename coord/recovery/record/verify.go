@@ -127,7 +127,7 @@ func broken(format string, args ...any) error { return &BrokenError{fmt.Errorf(f
 // receipts checks every entry of the run, a batch at a time: a run may have more
 // of them than memory holds.
 func (p *runProof) receipts() error {
-	path := filepath.Join(p.dir, ReceiptsFile)
+	path := filepath.Join(p.dir, receiptsFile)
 	if err := p.collect(path); err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (p *runProof) takeCase(index uint64, run string, c *entry.AttemptCase) erro
 	case twice:
 		return broken("entry %d: case %s already stands in entry %d", index, c.Case, before.index)
 	case p.opened == nil:
-		return broken("%s: there is no receipt of the entry that opens the run, before that of case %s", ReceiptsFile, c.Case)
+		return broken("%s: there is no receipt of the entry that opens the run, before that of case %s", receiptsFile, c.Case)
 	case run != p.opened.Run:
 		return broken("entry %d: case %s is of run %s", index, c.Case, run)
 	}
@@ -398,7 +398,7 @@ func (p *runProof) traces(report *engine.Report) (cases int64, err error) {
 		key := sha256.Sum256([]byte(trace.Case))
 		switch there, ok := p.attempts[key]; {
 		case !ok:
-			return broken("%s: line %d: %s has no receipt of the entry of %s, or its trace stands there twice", engine.TracesFile, cases+1, ReceiptsFile, trace.Case)
+			return broken("%s: line %d: %s has no receipt of the entry of %s, or its trace stands there twice", engine.TracesFile, cases+1, receiptsFile, trace.Case)
 		case there.trace != sha256.Sum256(line):
 			return broken("%s: line %d: the trace of %s is not the one in entry %d", engine.TracesFile, cases+1, trace.Case, there.index)
 		}

@@ -104,21 +104,11 @@ func Relabel(f *Failure, p *recovery.Policy) *Failure {
 	return &changed
 }
 
-// ClassifyLeaving is [Classify] without what was found in a data set: its messages of known shapes,
-// the phrases that were learned from it alone, its evidence, and, for aider_swe_bench, its own
-// codes. Forms, refinements, and the phrases without a data set stay, which were made with
+// ExplainLeaving is [Explain] without what was found in a data set: its messages of known shapes, the
+// phrases that were learned from it alone, its evidence, and, for aider_swe_bench, its own codes.
+// Forms, refinements, and the phrases without a data set stay, which were made with
 // tau_bench_airline, toolbench and aider_swe_bench known.
-func ClassifyLeaving(raw RawError, set string) Label { return causes().explain(raw, set, nil).Label }
-
-// ClassifyTyped is [ClassifyLeaving] as version 1 of the tables did it: without fixed forms and
-// phrases.
-func ClassifyTyped(raw RawError, leaving string) Label {
-	e := causes().explain(raw, leaving, nil)
-	if e.By == "form" || e.By == "phrase" {
-		return byStatus(raw.HTTPStatus)
-	}
-	return e.Label
-}
+func ExplainLeaving(raw RawError, set string) Explanation { return causes().explain(raw, set, nil) }
 
 // explain asks the steps in their order, without what was found in a data set.
 func (t *causeTables) explain(raw RawError, leaving string, patterns []recovery.Pattern) Explanation {

@@ -127,7 +127,7 @@ func (a *allEvidence) weigh(p *phrase, leaving string) found {
 }
 
 // PhraseLeaving is the phrase that decides about an error if every phrase counts, by its words in
-// the tables, and its label. It leaves out what was found in a data set, as [ClassifyLeaving] does.
+// the tables, and its label. It leaves out what was found in a data set, as [ExplainLeaving] does.
 // No words: another step decides, or none.
 func PhraseLeaving(raw RawError, set string) (words string, label Label) {
 	t := causes()

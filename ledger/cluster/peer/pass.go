@@ -216,16 +216,9 @@ func (r *Router) Status(ctx context.Context) (*Status, error) { return StatusOf(
 // address as that of the request.
 func Passed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx := context.WithValue(r.Context(), passedKey{}, true)
-		ctx = context.WithValue(ctx, http.LocalAddrContextKey, nil) // the client reached another one
-		r = r.WithContext(ctx)
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, nil)) // the client reached another node
 		r.RemoteAddr, r.TLS = r.Header.Get(headerClient), nil
 		r.Header.Del(headerClient)
 		next.ServeHTTP(w, r)
 	})
 }
-
-type passedKey struct{}
-
-// WasPassed reports whether another node passed a request on to this one.
-func WasPassed(ctx context.Context) bool { return ctx.Value(passedKey{}) != nil }

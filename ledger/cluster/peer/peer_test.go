@@ -206,8 +206,8 @@ func TestPeers(t *testing.T) {
 		if served {
 			want = http.StatusTeapot
 			a.server.Answer(peer.Passed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if !peer.WasPassed(r.Context()) || r.RemoteAddr != "192.0.2.7:1" {
-					t.Errorf("passed on by %s", r.RemoteAddr)
+				if local := r.Context().Value(http.LocalAddrContextKey); local != nil || r.RemoteAddr != "192.0.2.7:1" {
+					t.Errorf("passed on by %s to %v", r.RemoteAddr, local)
 				}
 				w.WriteHeader(want)
 			})))

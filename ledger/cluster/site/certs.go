@@ -24,9 +24,9 @@ import (
 
 // The files of a site with certificates and keys.
 const (
-	CACert   = "ca.crt"
-	NodeCert = "node.crt"
-	NodeKey  = "node.key"
+	caCert   = "ca.crt"
+	nodeCert = "node.crt"
+	nodeKey  = "node.key"
 	caKey    = "ca.key"
 )
 
@@ -36,13 +36,13 @@ const validity = 20 * 365 * 24 * time.Hour
 const pemCertificate, pemRequest, pemKey = "CERTIFICATE", "CERTIFICATE REQUEST", "PRIVATE KEY"
 
 // CAFile returns the path of the certificate of the CA.
-func (s *Site) CAFile() string { return s.file(CACert) }
+func (s *Site) CAFile() string { return s.file(caCert) }
 
 // CertFile returns the path of the certificate of this node.
-func (s *Site) CertFile() string { return s.file(NodeCert) }
+func (s *Site) CertFile() string { return s.file(nodeCert) }
 
 // KeyFile returns the path of the key of that certificate.
-func (s *Site) KeyFile() string { return s.file(NodeKey) }
+func (s *Site) KeyFile() string { return s.file(nodeKey) }
 
 func (s *Site) makeCA() error {
 	key, err := newKey(s.file(caKey))
@@ -57,7 +57,7 @@ func (s *Site) makeCA() error {
 	if err != nil {
 		return fmt.Errorf("site: make the CA: %w", err)
 	}
-	return durable.Write(s.file(CACert), encode(pemCertificate, der), 0o600)
+	return durable.Write(s.file(caCert), encode(pemCertificate, der), 0o600)
 }
 
 // Request makes a key for this node, unless there is one, and returns the request for its
@@ -66,9 +66,9 @@ func (s *Site) Request() ([]byte, error) {
 	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	key, err := readKey(s.file(NodeKey))
+	key, err := readKey(s.file(nodeKey))
 	if errors.Is(err, os.ErrNotExist) {
-		key, err = newKey(s.file(NodeKey))
+		key, err = newKey(s.file(nodeKey))
 	}
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (s *Site) Certify(request []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
-	ca, err := tls.LoadX509KeyPair(s.file(CACert), s.file(caKey))
+	ca, err := tls.LoadX509KeyPair(s.file(caCert), s.file(caKey))
 	if err != nil {
 		return nil, fmt.Errorf("site: %w", err)
 	}
@@ -120,7 +120,7 @@ func (s *Site) Certify(request []byte) ([]byte, error) {
 
 // Digest returns the digest by which a token names the CA.
 func (s *Site) Digest() ([sha256.Size]byte, error) {
-	block, err := readPEM(s.file(CACert), pemCertificate)
+	block, err := readPEM(s.file(caCert), pemCertificate)
 	if err != nil {
 		return [sha256.Size]byte{}, err
 	}
@@ -130,11 +130,11 @@ func (s *Site) Digest() ([sha256.Size]byte, error) {
 // TLS returns how this node talks to the others: as a server that may be asked without a
 // certificate, and as a client.
 func (s *Site) TLS() (server, client *tls.Config, err error) {
-	own, err := tls.LoadX509KeyPair(s.file(NodeCert), s.file(NodeKey))
+	own, err := tls.LoadX509KeyPair(s.file(nodeCert), s.file(nodeKey))
 	if err != nil {
 		return nil, nil, fmt.Errorf("site: %w", err)
 	}
-	block, err := readPEM(s.file(CACert), pemCertificate)
+	block, err := readPEM(s.file(caCert), pemCertificate)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -118,7 +118,7 @@ func Found(data, origin, name string, at Addresses) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s, durable.Write(s.file(NodeCert), certificate, 0o600)
+	return s, durable.Write(s.file(nodeCert), certificate, 0o600)
 }
 
 // Admission is what a node gets that joins.
@@ -139,8 +139,8 @@ func (s *Site) Admits(name string, request []byte, members map[string]string, ke
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{NodeCert: certificate}
-	for _, file := range []string{CACert, caKey} {
+	files := map[string][]byte{nodeCert: certificate}
+	for _, file := range []string{caCert, caKey} {
 		if files[file], err = os.ReadFile(s.file(file)); err != nil {
 			return nil, fmt.Errorf("site: %w", err)
 		}
@@ -153,7 +153,7 @@ func (s *Site) Admits(name string, request []byte, members map[string]string, ke
 // was admitted, and saves it.
 func (s *Site) Take(a *Admission) error {
 	s.Origin, s.Incarnation, s.After, s.Secret, s.Name, s.Members, s.Joined = a.Origin, a.Incarnation, a.After, a.Secret, a.Name, a.Members, true
-	for _, name := range []string{NodeCert, CACert, caKey} {
+	for _, name := range []string{nodeCert, caCert, caKey} {
 		if err := durable.Write(s.file(name), a.Files[name], 0o600); err != nil {
 			return err
 		}

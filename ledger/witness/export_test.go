@@ -1,0 +1,4 @@
+package witness
+
+// ParseRequest is the reader of requests, for a fuzz target.
+var ParseRequest = parseRequest
