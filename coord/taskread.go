@@ -121,17 +121,9 @@ func (s *State) viewTask(number uint32) api.Task {
 	return v
 }
 
-// LostLease is a lease whose term is over.
-type LostLease struct {
-	Task  entry.Ref
-	Epoch int64
-	// Over is the holder's report of how the claim ended; nil: no report.
-	Over *entry.Snapshot
-}
-
 // Losses returns the entries that say that leases were lost. A lease is left out if the log
 // already says how its task went on.
-func (s *State) Losses(lost []LostLease, now int64) (todo []entry.Body) {
+func (s *State) Losses(lost []entry.Lease, now int64) (todo []entry.Body) {
 	for _, one := range lost {
 		_, t, ok := s.findTask(one.Task)
 		if !ok || t.Epoch != one.Epoch {

@@ -83,8 +83,8 @@ func (s *Server) complete(t *api.Task) error {
 	if b, ok := newest.Body.(*entry.Task); ok {
 		t.Reason, t.About = b.Reason, b.About
 	}
-	if l, ok := s.coord.Leases().Find(t.Task); ok && t.State.Held() {
-		t.Lease = l.Told(s.log.Now())
+	if l, ok := s.coord.Leases().Find(t.Task, s.log.Now()); ok && t.State.Held() {
+		t.Lease = &l
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (s *Server) postLeases(r *request) error {
 			answer.Leases[i].Problem = f.Problem
 			continue
 		}
-		answer.Leases[i].Lease = renewed[i].Lease.Told(s.log.Now())
+		answer.Leases[i].Lease = &renewed[i].Lease
 	}
 	return s.answerJSON(r.c, &answer)
 }
@@ -122,7 +122,7 @@ func (s *Server) postLease(r *request) error {
 	if refused := renewed[0].Refused; refused != nil {
 		return refused
 	}
-	return s.answerJSON(r.c, renewed[0].Lease.Told(s.log.Now()))
+	return s.answerJSON(r.c, &renewed[0].Lease)
 }
 
 // renew renews the leases that the body names. If only is not empty, the body must name the
@@ -171,7 +171,7 @@ func (s *Server) renewAll(c echo.Context, body []byte, only entry.Ref, until tim
 		return nil, entry.Refuse(entry.Malformed, "leases", "%d, the first of %s, in the place of %s alone", len(r.Leases), r.Leases[0].Task, only).
 			WithRemedy("send to " + api.PathLeases + " what names several tasks")
 	}
-	return s.coord.Renew(r, until)
+	return s.coord.Renew(r, until, s.log.Now())
 }
 
 func (s *Server) answerJSON(c echo.Context, v any) error {

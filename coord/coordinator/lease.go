@@ -53,28 +53,6 @@ type lease struct {
 	place int       // in the queue
 }
 
-// Lease is a lease as it stands.
-type Lease struct {
-	Task    entry.Ref
-	Agent   entry.Principal
-	Epoch   int64
-	Session string        // renewals name it; it changes when the coordinator restarts
-	Seq     int64         // of the newest renewal; 0: there was none in this session
-	Term    time.Duration // for how long a renewal holds
-	Left    time.Duration // until it is lost; not positive: it is
-	// Over is the holder's report of how the claim ended; nil: no report.
-	Over *entry.Snapshot
-}
-
-// Renew returns how often a lease should be renewed: three times a term.
-func (l *Lease) Renew() time.Duration { return l.Term / 3 }
-
-// Told returns the lease as the interface tells it. now is the ledger's clock, Unix milliseconds.
-func (l *Lease) Told(now int64) *api.Lease {
-	return &api.Lease{Task: l.Task, Agent: l.Agent, Epoch: l.Epoch, Session: l.Session, Seq: l.Seq, TermMS: l.Term.Milliseconds(),
-		RenewMS: l.Renew().Milliseconds(), ExpiresAt: now + l.Left.Milliseconds()}
-}
-
 // lostPause is the time after which Lost returns a lost lease again, if the log still
 // says that the task is held.
 const lostPause = time.Second
@@ -159,7 +137,7 @@ var ErrLate = errors.New("coordinator: another node may order the log by now")
 
 // Renewed is the result of a renewal for one lease that it names.
 type Renewed struct {
-	Lease   Lease          // as it stands now
+	Lease   api.Lease      // as it stands now
 	Refused *entry.Refusal // why the lease was not renewed; nil: it was renewed
 }
 
@@ -168,7 +146,7 @@ type Renewed struct {
 //
 // Nothing is noted at until or later: this process may have hung since it knew that it leads.
 // Another node may have led, and may have given a task away. Zero: no other node can.
-func (l *Leases) renew(r *entry.Renewal, until time.Time) (all []Renewed, absent []int, err error) {
+func (l *Leases) renew(r *entry.Renewal, until time.Time, now int64) (all []Renewed, absent []int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !until.IsZero() && !l.now().Before(until) {
@@ -182,7 +160,8 @@ func (l *Leases) renew(r *entry.Renewal, until time.Time) (all []Renewed, absent
 			continue
 		}
 		if all[i].Refused = l.refuse(one, r, i); all[i].Refused == nil {
-			all[i].Lease = l.prolong(one, r.Seq, r.Leases[i].Over)
+			l.prolong(one, r.Seq, r.Leases[i].Over)
+			all[i].Lease = l.view(one, now)
 		}
 	}
 	return all, absent, nil
@@ -213,42 +192,44 @@ const remedyStop = "stop: another worker may now hold the task"
 func leaseField(i int, member string) string { return fmt.Sprintf("leases[%d].%s", i, member) }
 
 // prolong begins a term, or ends the claim.
-func (l *Leases) prolong(one *lease, seq int64, over *entry.Snapshot) Lease {
+func (l *Leases) prolong(one *lease, seq int64, over *entry.Snapshot) {
 	one.seq, one.until = seq, l.now().Add(one.term)
 	if over != nil {
 		one.over, one.until = over, l.now()
 		one.due = one.until
 		heap.Fix(&l.queue, one.place)
 	}
-	return l.view(one)
 }
 
-func (l *Leases) view(one *lease) Lease {
-	return Lease{one.task, one.agent, one.epoch, l.session, one.seq, one.term, one.until.Sub(l.now()), one.over}
+// view returns a lease as it stands. It is to be renewed three times a term.
+func (l *Leases) view(one *lease, now int64) api.Lease {
+	return api.Lease{Task: one.task, Agent: one.agent, Epoch: one.epoch, Session: l.session, Seq: one.seq,
+		TermMS: one.term.Milliseconds(), RenewMS: (one.term / 3).Milliseconds(), ExpiresAt: now + one.until.Sub(l.now()).Milliseconds()}
 }
 
-// Find returns the lease on a task, if an agent holds the task.
-func (l *Leases) Find(task entry.Ref) (Lease, bool) {
+// Find returns the lease on a task, if an agent holds the task. now is the ledger's clock, Unix
+// milliseconds.
+func (l *Leases) Find(task entry.Ref, now int64) (api.Lease, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	one := l.byTask[task]
 	if one == nil {
-		return Lease{}, false
+		return api.Lease{}, false
 	}
-	return l.view(one), true
+	return l.view(one, now), true
 }
 
 // Lost returns the leases whose term is over. wait is the time after which more leases
 // may be over, if no entry comes; it is negative if no task is held. A lease that Lost
 // has returned cannot be renewed.
-func (l *Leases) Lost() (lost []coord.LostLease, wait time.Duration) {
+func (l *Leases) Lost() (lost []entry.Lease, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
 	for len(l.queue) > 0 && !l.queue[0].due.After(now) {
 		one := l.queue[0]
 		if one.due = one.until; !one.until.After(now) {
-			if lost = append(lost, coord.LostLease{Task: one.task, Epoch: one.epoch, Over: one.over}); !one.lost {
+			if lost = append(lost, entry.Lease{Task: one.task, Epoch: one.epoch, Over: one.over}); !one.lost {
 				one.lost = true
 				if one.over == nil {
 					l.lost++
@@ -287,8 +268,9 @@ func (c *Replica) Leases() *Leases { return c.leases }
 // can be refused with not-found, no-standing, stale-epoch or state-conflict. The error is
 // a [*entry.Refusal] of the whole renewal: wrong-audience, unknown-issuer,
 // unauthorized-role or bad-signature. It is [ErrLate], and nothing is renewed, if the instant
-// until has come, up to which no other node of a cluster can lead; zero: there is none.
-func (c *Replica) Renew(r *entry.SignedRenewal, until time.Time) ([]Renewed, error) {
+// until has come, up to which no other node of a cluster can lead; zero: there is none. now is the
+// ledger's clock, Unix milliseconds.
+func (c *Replica) Renew(r *entry.SignedRenewal, until time.Time, now int64) ([]Renewed, error) {
 	if r.Aud != c.origin {
 		return nil, entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", r.Aud, c.origin).
 			WithRemedy("sign the renewal for this ledger")
@@ -308,7 +290,7 @@ func (c *Replica) Renew(r *entry.SignedRenewal, until time.Time) ([]Renewed, err
 		return nil, entry.Refuse(entry.BadSignature, "sig", "not a signature by %s over the PAE", r.KeyID).
 			WithRemedy("sign the DSSE pre-authentication encoding of the canonical renewal")
 	}
-	all, absent, err := c.leases.renew(&r.Renewal, until)
+	all, absent, err := c.leases.renew(&r.Renewal, until, now)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/testlog"
@@ -27,17 +28,17 @@ func renewal(tb testing.TB, r entry.Renewal) *entry.SignedRenewal {
 }
 
 // renewOne renews what is one lease.
-func (s *site) renewOne(r *entry.SignedRenewal) (Lease, error) {
+func (s *site) renewOne(r *entry.SignedRenewal) (api.Lease, error) {
 	s.t.Helper()
-	all, err := s.c.Renew(r, time.Time{})
+	all, err := s.c.Renew(r, time.Time{}, 0)
 	if err != nil {
-		return Lease{}, err
+		return api.Lease{}, err
 	}
 	if len(all) != 1 {
 		s.t.Fatalf("%d leases", len(all))
 	}
 	if all[0].Refused != nil {
-		return Lease{}, all[0].Refused
+		return api.Lease{}, all[0].Refused
 	}
 	return all[0].Lease, nil
 }
@@ -116,11 +117,11 @@ func TestLeaseIsLost(t *testing.T) {
 func TestWorkKeepsALease(t *testing.T) {
 	s, at := leased(t)
 	left := func() time.Duration {
-		one, ok := s.c.leases.Find("o#task")
+		one, ok := s.c.leases.Find("o#task", 0)
 		if !ok {
 			t.Fatal("no lease")
 		}
-		return one.Left
+		return time.Duration(one.ExpiresAt) * time.Millisecond
 	}
 	s.pass(at, time.Minute)
 	s.submit(1, "", s.Sign(s.Exec("a", "unrelated")))
@@ -137,7 +138,7 @@ func TestWorkKeepsALease(t *testing.T) {
 		t.Fatalf("%v left after start", left())
 	}
 	s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("a", "o#task", entry.TaskComplete, "") }))
-	if _, ok := s.c.leases.Find("o#task"); ok {
+	if _, ok := s.c.leases.Find("o#task", 0); ok {
 		t.Fatal("a completed task is held")
 	}
 	s.check()
@@ -149,7 +150,7 @@ func TestRenewalsRefused(t *testing.T) {
 	s, at := leased(t)
 	session := s.c.leases.session
 	good := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 7})
-	if one, err := s.renewOne(good); err != nil || one.Seq != 7 || one.Term != 90*time.Second || one.Renew() != 30*time.Second {
+	if one, err := s.renewOne(good); err != nil || one.Seq != 7 || one.TermMS != 90_000 || one.RenewMS != 30_000 {
 		t.Fatalf("%+v, %v", one, err)
 	}
 	elsewhere := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 8})
@@ -162,10 +163,10 @@ func TestRenewalsRefused(t *testing.T) {
 	stolen.KeyID = testlog.Public(t, "b").KeyID()
 	refuse := func(name string, r *entry.SignedRenewal, problem entry.Problem, field string) {
 		t.Helper()
-		before, _ := s.c.leases.Find("o#task")
+		before, _ := s.c.leases.Find("o#task", 0)
 		_, err := s.renewOne(r)
 		refusal, _ := errors.AsType[*entry.Refusal](err)
-		if after, _ := s.c.leases.Find("o#task"); problemOf(refusal) != problem || refusal.Field != field || after != before {
+		if after, _ := s.c.leases.Find("o#task", 0); problemOf(refusal) != problem || refusal.Field != field || after != before {
 			t.Errorf("%s: %v, want %s at %q; lease %+v, was %+v", name, err, problem, field, after, before)
 		}
 	}
@@ -214,19 +215,19 @@ func TestLeasesAreJudgedOneByOne(t *testing.T) {
 	s.renewedAs(r, "seq state-conflict", "seq state-conflict", "iss no-standing", "leases[3].task state-conflict", "leases[4].epoch stale-epoch",
 		"leases[5].task not-found", "leases[6].epoch stale-epoch", "seq state-conflict")
 	s.pass(at, time.Second)
-	if one, _ := s.c.leases.Find("o#foreign"); one.Left != 0 || one.Seq != 0 {
+	if one, _ := s.c.leases.Find("o#foreign", 0); one.ExpiresAt != 0 || one.Seq != 0 {
 		t.Errorf("the lease of another: %+v", one)
 	}
 	for _, id := range []entry.Ref{"o#more", "o#task"} {
-		if one, _ := s.c.leases.Find(id); one.Left != 89*time.Second || one.Seq != 5 {
+		if one, _ := s.c.leases.Find(id, 0); one.ExpiresAt != 89_000 || one.Seq != 5 {
 			t.Errorf("%s: %+v", id, one)
 		}
 	}
 	late := renewal(t, entry.Renewal{Iss: "a", Session: session, Seq: 6, Leases: []entry.Lease{held("o#task", 1)}})
-	if _, err := s.c.Renew(late, at.at); !errors.Is(err, ErrLate) {
+	if _, err := s.c.Renew(late, at.at, 0); !errors.Is(err, ErrLate) {
 		t.Errorf("a renewal when another node may lead: %v", err)
 	}
-	if all, err := s.c.Renew(late, at.at.Add(1)); err != nil || all[0].Refused != nil || all[0].Lease.Seq != 6 {
+	if all, err := s.c.Renew(late, at.at.Add(1), 0); err != nil || all[0].Refused != nil || all[0].Lease.Seq != 6 {
 		t.Errorf("the same renewal, for certain in time: %+v, %v", all, err)
 	}
 	s.pass(at, 90*time.Second)
@@ -237,7 +238,7 @@ func TestLeasesAreJudgedOneByOne(t *testing.T) {
 // renewedAs compares what becomes of each lease of a renewal, as field and problem.
 func (s *site) renewedAs(r *entry.SignedRenewal, want ...string) {
 	s.t.Helper()
-	all, err := s.c.Renew(r, time.Time{})
+	all, err := s.c.Renew(r, time.Time{}, 0)
 	must(s.t, err)
 	for i, one := range all {
 		got := ""
@@ -303,8 +304,8 @@ func TestNewTermOfLeases(t *testing.T) {
 	session := s.c.leases.session
 	s.pass(at, 80*time.Second)
 	s.c.NewTerm()
-	one, ok := s.c.leases.Find("o#task")
-	if !ok || one.Left != 90*time.Second || one.Session == session || one.Seq != 0 {
+	one, ok := s.c.leases.Find("o#task", 0)
+	if !ok || one.ExpiresAt != 90_000 || one.Session == session || one.Seq != 0 {
 		t.Fatalf("%+v", one)
 	}
 	old := renewal(t, entry.Renewal{Iss: "a", Leases: []entry.Lease{{Task: "o#task", Epoch: 1}}, Session: session, Seq: 9})

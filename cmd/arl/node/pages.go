@@ -53,7 +53,7 @@ func (n *Node) examine(_ context.Context, tell func(words.Finding)) {
 		anchor.State, anchor.Detail, anchor.Remedy = words.FindingFail, pathless(err).Error(), "find the file; if the file is lost for good, start the ledger once with --accept-anchor"
 	}
 	tell(anchor)
-	if last := n.LastBackup(); last != nil {
+	if last := n.lastBackup(); last != nil {
 		tell(words.FindBackup(time.Since(time.UnixMilli(last.At)), last.Entries))
 	}
 }
@@ -68,8 +68,8 @@ func pathless(err error) error {
 
 // lease returns the lease of the agent that holds a task; nil: no agent does.
 func (n *Node) lease(_ context.Context, task entry.Ref) (*api.Lease, error) {
-	if l, ok := n.Replica.Leases().Find(task); ok {
-		return l.Told(n.Log.Now()), nil
+	if l, ok := n.Replica.Leases().Find(task, n.Log.Now()); ok {
+		return &l, nil
 	}
 	return nil, nil
 }
