@@ -5,9 +5,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
-	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
 )
 
@@ -45,7 +45,7 @@ func isKnown(s *coord.State, rules *coord.Rules, digest entry.Digest) bool {
 	if now := s.Rollouts().Current(); now != nil && (digest == now.Terms.CandidateDigest || digest == now.Terms.BaselineDigest) {
 		return true
 	}
-	return slices.ContainsFunc(s.Rollouts().History(), func(e rollout.Ended) bool { return digest == e.CandidateDigest || digest == e.BaselineDigest })
+	return slices.ContainsFunc(s.Rollouts().History(), func(e api.EndedRollout) bool { return digest == e.CandidateDigest || digest == e.BaselineDigest })
 }
 
 // decidedBy counts what an attempt's rules decided, also in a shadow. The entries about a task have

@@ -39,7 +39,7 @@ func TestFollow(t *testing.T) {
 		return f, -1
 	}
 	f, refused := follow()
-	if all := f.History(); refused >= 0 || f.Current() != nil || len(all) != 2 || all[0].Outcome != Promoted || all[0].Ended != 3 || all[1].Outcome != Aborted || all[1].Name != "r2" {
+	if all := f.History(); refused >= 0 || f.Current() != nil || len(all) != 2 || all[0].Outcome != Promoted || all[0].Ended != 3 || all[1].Outcome != Aborted || all[1].Rollout != "r2" {
 		t.Errorf("entry %d refused: %+v", refused, all)
 	}
 	for _, test := range []struct{ left, refused int }{{1, 2}, {3, 5}, {5, 6}, {4, -1}, {7, -1}} {

@@ -5,6 +5,7 @@ import (
 	"math/big"
 	"slices"
 
+	"recoveryledger/api"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/ledger/entry"
@@ -12,20 +13,12 @@ import (
 
 // Evidence is what the attempts in the log say of the two arms of a canary.
 type Evidence struct {
-	Canary, Control Arm
+	Canary, Control api.RolloutArm
 	Gates           []Comparison // of the rollout's gates, in their order
 	Groups          []Group      // in which recoveries and costs are watched, too
 	Fell            entry.Gate   // the first gate that fell; empty: none has
 	FellIn          string       // the class or slice in which it fell; empty: over all cases
 	pairing         pairs[result]
-}
-
-// Arm counts the cases of an arm.
-type Arm struct {
-	Cases, Recovered, Unsafe, Escalated int64
-	Unknown                             int64 // cases that are no evidence, see takeKnown; none of Cases
-	Costed, CostMicroUSD                int64 // cases whose cost is known, and the sum
-	Timed, ElapsedMS                    int64 // cases whose time is known, and the sum
 }
 
 // Comparison is a gate with its comparison of the arms. Unsafe recoveries are counted and not
@@ -148,7 +141,7 @@ func (r *Rollout) take(c *entry.AttemptCase, before begun, canary bool) {
 		arm = &e.Canary
 	}
 	unsafe := one.recovered && (before.never || r.leftToPeople(c))
-	arm.count(&one, unsafe)
+	countCase(arm, &one, unsafe)
 	r.byGroup(c, cmp.Or(before.class, classOf(c)), &one, unsafe, canary)
 	if unsafe && canary {
 		r.fall(entry.GateUnsafe, "")
@@ -158,7 +151,7 @@ func (r *Rollout) take(c *entry.AttemptCase, before begun, canary bool) {
 	}
 }
 
-func (a *Arm) count(r *result, unsafe bool) {
+func countCase(a *api.RolloutArm, r *result, unsafe bool) {
 	a.Cases++
 	if r.recovered {
 		a.Recovered++

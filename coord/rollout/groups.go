@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/api"
 	"recoveryledger/coord/codec"
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/ledger/entry"
@@ -27,15 +28,12 @@ const groupsMax = 64
 type Group struct {
 	Name            string // class, or tag of a slice
 	Slice           bool
-	Canary, Control GroupArm
+	Canary, Control api.RolloutGroupArm
 	Watch           judge.Watch // of recoveries
 	Cost            judge.Watch
 
 	pairing pairs[result]
 }
-
-// GroupArm counts the cases of an arm in a group.
-type GroupArm struct{ Cases, Recovered, Unsafe int64 }
 
 // String names the group.
 func (g *Group) String() string {
@@ -149,7 +147,7 @@ func limitsOf(rules jsontext.Value) limits {
 func (g *Group) snapshot(c *codec.Codec) {
 	text(c, &g.Name)
 	c.Flag(&g.Slice)
-	for _, a := range []*GroupArm{&g.Canary, &g.Control} {
+	for _, a := range []*api.RolloutGroupArm{&g.Canary, &g.Control} {
 		c.Instant(&a.Cases)
 		c.Instant(&a.Recovered)
 		c.Instant(&a.Unsafe)

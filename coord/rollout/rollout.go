@@ -15,23 +15,21 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/api"
 	"recoveryledger/ledger/entry"
 )
 
-// Outcome says how a rollout ended.
-type Outcome string
-
-// The outcomes.
+// How a rollout ended, in [api.EndedRollout].
 const (
-	Promoted Outcome = "promoted"
-	Aborted  Outcome = "aborted"
+	Promoted = "promoted"
+	Aborted  = "aborted"
 )
 
 // Fold is the state of rollouts, as of the last applied entry. The zero value is that of the empty
 // log. It is not safe for concurrent use.
 type Fold struct {
 	current *Rollout
-	ended   []Ended
+	ended   []api.EndedRollout
 	reports []report
 }
 
@@ -52,19 +50,6 @@ type Rollout struct {
 	seen  seen     // cases that count in Evidence
 	open  Open     // cases under way
 	never []string // classes whose cases must not recover by themselves; from Terms
-}
-
-// Ended is a rollout that is over.
-type Ended struct {
-	Name            string
-	CandidateDigest entry.Digest
-	BaselineDigest  entry.Digest
-	Started, Ended  uint64 // indexes of its first and last entry
-	StartedAt       int64  // Unix milliseconds
-	EndedAt         int64
-	Outcome         Outcome
-	Gate            entry.Gate   // of an abort: the gate that fell; empty: a person aborted
-	Report          entry.Digest // of a promotion; empty: a quorum waived the report
 }
 
 // report is the newest report of a closed run that compares two policies.
@@ -91,7 +76,7 @@ func LawOf(p *entry.Policy) Law {
 func (f *Fold) Current() *Rollout { return f.current }
 
 // History returns the rollouts that ended, the oldest first.
-func (f *Fold) History() []Ended { return f.ended }
+func (f *Fold) History() []api.EndedRollout { return f.ended }
 
 // Begun returns the index of the entry that began a rollout. ok is false if none has the name: each
 // rollout has one of its own (ROL-1).
@@ -189,7 +174,7 @@ func (f *Fold) admitStart(r *entry.Rollout, law Law, at int64) error {
 	case f.current != nil:
 		return refuse("rollout", "rollout %s is under way, and there is one at a time (ROL-1)", f.current.Name).
 			WithRemedy("promote or abort it first")
-	case slices.ContainsFunc(f.ended, func(e Ended) bool { return e.Name == r.Rollout }):
+	case slices.ContainsFunc(f.ended, func(e api.EndedRollout) bool { return e.Rollout == r.Rollout }):
 		return refuse("rollout", "%s was a rollout before (ROL-1)", r.Rollout).WithRemedy("give each rollout an id of its own")
 	case !ruled:
 		return refuse("start.baseline_digest", "the policy in force has no rules of recovery, so that the built-in rules of each program decide (ROL-2)").
@@ -391,14 +376,14 @@ func (f *Fold) Apply(r *entry.Rollout, index uint64, at int64) {
 	case entry.RolloutWaive:
 		next.Waivers = slices.Concat(next.Waivers, []entry.Principal{r.Iss})
 	case entry.RolloutAbort:
-		f.end(Ended{Ended: index, EndedAt: at, Outcome: Aborted, Gate: r.Gate})
+		f.end(api.EndedRollout{Ended: index, EndedAt: at, Outcome: Aborted, Gate: r.Gate})
 	}
 }
 
 // ApplyPolicy takes up a policy entry that was admitted.
 func (f *Fold) ApplyPolicy(p *entry.Policy, index uint64, at int64) {
 	if p.Rollout != nil {
-		f.end(Ended{Ended: index, EndedAt: at, Outcome: Promoted, Report: p.Rollout.Report})
+		f.end(api.EndedRollout{Ended: index, EndedAt: at, Outcome: Promoted, Report: p.Rollout.Report})
 	}
 }
 
@@ -415,9 +400,9 @@ func (f *Fold) ApplyRun(r *entry.Run) {
 	f.reports = append(f.reports, one)
 }
 
-func (f *Fold) end(e Ended) {
+func (f *Fold) end(e api.EndedRollout) {
 	r := f.current
-	e.Name, e.CandidateDigest, e.BaselineDigest, e.Started, e.StartedAt = r.Name, r.Terms.CandidateDigest, r.Terms.BaselineDigest, r.Started, r.StartedAt
+	e.Rollout, e.CandidateDigest, e.BaselineDigest, e.Started, e.StartedAt = r.Name, r.Terms.CandidateDigest, r.Terms.BaselineDigest, r.Started, r.StartedAt
 	f.ended, f.current = append(f.ended, e), nil
 }
 

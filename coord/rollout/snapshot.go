@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"recoveryledger/api"
 	"recoveryledger/coord/codec"
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/ledger/entry"
@@ -17,7 +18,7 @@ const rolloutsMax = math.MaxInt32
 // Snapshot passes the state: it writes it, or reads into it. size is the size of the log.
 func (f *Fold) Snapshot(c *codec.Codec, size uint64) {
 	codec.Optional(c, &f.current, func(r *Rollout) { r.snapshot(c, size) })
-	codec.List(c, &f.ended, rolloutsMax, func(e *Ended) { e.snapshot(c, size) })
+	codec.List(c, &f.ended, rolloutsMax, func(e *api.EndedRollout) { endedSnapshot(c, e, size) })
 	codec.List(c, &f.reports, rolloutsMax, func(r *report) {
 		text(c, &r.policy)
 		text(c, &r.baseline)
@@ -74,7 +75,7 @@ func (r *Rollout) snapshot(c *codec.Codec, size uint64) {
 }
 
 func (e *Evidence) snapshot(c *codec.Codec, t *entry.RolloutTerms) {
-	for _, a := range []*Arm{&e.Canary, &e.Control} {
+	for _, a := range []*api.RolloutArm{&e.Canary, &e.Control} {
 		for _, n := range []*int64{&a.Cases, &a.Recovered, &a.Unsafe, &a.Escalated, &a.Unknown, &a.Costed, &a.CostMicroUSD, &a.Timed, &a.ElapsedMS} {
 			c.Instant(n)
 		}
@@ -111,8 +112,8 @@ func unknown(c *codec.Codec, n *int64) {
 	}
 }
 
-func (e *Ended) snapshot(c *codec.Codec, size uint64) {
-	text(c, &e.Name)
+func endedSnapshot(c *codec.Codec, e *api.EndedRollout, size uint64) {
+	text(c, &e.Rollout)
 	text(c, &e.CandidateDigest)
 	text(c, &e.BaselineDigest)
 	codec.Number(c, &e.Started, size)

@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"slices"
+
 	"recoveryledger/api"
 	"recoveryledger/coord/recovery/judge"
 	"recoveryledger/ledger/entry"
@@ -9,19 +11,15 @@ import (
 // View returns the state in the form of the API. size is the size of the log, and law the policy in
 // force.
 func (f *Fold) View(size uint64, law Law) api.Rollouts {
-	v := api.Rollouts{Size: size, History: []api.EndedRollout{}}
-	for i := len(f.ended) - 1; i >= 0; i-- {
-		e := &f.ended[i]
-		v.History = append(v.History, api.EndedRollout{Rollout: e.Name, CandidateDigest: e.CandidateDigest, BaselineDigest: e.BaselineDigest,
-			Started: e.Started, StartedAt: e.StartedAt, Ended: e.Ended, EndedAt: e.EndedAt, Outcome: string(e.Outcome), Gate: e.Gate, Report: e.Report})
-	}
+	v := api.Rollouts{Size: size, History: append([]api.EndedRollout{}, f.ended...)}
+	slices.Reverse(v.History)
 	if r := f.current; r != nil {
 		t := &r.Terms
 		v.Current = &api.Rollout{Rollout: r.Name, CandidateDigest: t.CandidateDigest, BaselineDigest: t.BaselineDigest, Stage: r.Stage,
 			SharePermille: r.SharePermille, Salt: t.Salt, Gates: t.Gates, TolerancePPM: t.TolerancePPM, CasesMin: t.CasesMin, DeadlineAt: t.DeadlineAt,
 			Started: r.Started, StartedAt: r.StartedAt, By: r.By, Moved: r.Moved, Waivers: r.Waivers}
 		v.Current.Report, v.Current.Promotes = f.report()
-		v.Current.Canary, v.Current.Control, v.Current.Fell = api.RolloutArm(r.Evidence.Canary), api.RolloutArm(r.Evidence.Control), r.Evidence.Fell
+		v.Current.Canary, v.Current.Control, v.Current.Fell = r.Evidence.Canary, r.Evidence.Control, r.Evidence.Fell
 		v.Current.Compared, v.Current.Groups, v.Current.FellIn = r.Evidence.view(), r.Evidence.groups(), r.Evidence.FellIn
 		v.Current.Missing = f.missing(law)
 	}
@@ -48,7 +46,7 @@ func (e *Evidence) groups() []api.RolloutGroup {
 	all := []api.RolloutGroup{}
 	for i := range e.Groups {
 		g := &e.Groups[i]
-		one := api.RolloutGroup{Class: g.Name, Canary: api.RolloutGroupArm(g.Canary), Control: api.RolloutGroupArm(g.Control),
+		one := api.RolloutGroup{Class: g.Name, Canary: g.Canary, Control: g.Control,
 			Pairs: g.Watch.Pairs, Better: g.Watch.Wins, Worse: g.Watch.Losses, Needed: judge.Decisive(g.Watch.Wins+g.Watch.Losses, g.Watch.Tests),
 			Missing: max(0, g.Watch.Floor-g.Watch.Pairs), Verdict: string(g.Watch.Answer), Cheaper: g.Cost.Wins, Dearer: g.Cost.Losses, CostVerdict: string(g.Cost.Answer)}
 		if g.Slice {
