@@ -16,14 +16,14 @@ import (
 
 // CheckReport lists the parts of a log that [Check] computed again and found correct.
 type CheckReport struct {
-	Head      merkle.Head // signed, and covers everything below
-	Anchor    merkle.Head // the head that the anchor holds; a prefix of Head
-	Files     uint64      // tables of the storage engine
-	Entries   uint64
-	Tiles     uint64 // full ones, of all levels
-	Dedup     uint64 // keys that find duplicates
-	Tags      uint64 // entries in the secondary indexes
-	Snapshots uint64 // complete ones of the fold
+	Head      merkle.Head `json:"head"`   // signed, and covers everything below
+	Anchor    merkle.Head `json:"anchor"` // the head that the anchor holds; a prefix of Head
+	Files     uint64      `json:"files"`  // tables of the storage engine
+	Entries   uint64      `json:"entries"`
+	Tiles     uint64      `json:"tiles"`     // full ones, of all levels
+	Dedup     uint64      `json:"dedup"`     // keys that find duplicates
+	Tags      uint64      `json:"tags"`      // entries in the secondary indexes
+	Snapshots uint64      `json:"snapshots"` // complete ones of the fold
 }
 
 // DamageError is the first damage that [Check] found. It is [ErrCorrupt].

@@ -37,11 +37,9 @@ type ImportConfig struct {
 
 // ImportReport is the result of an import.
 type ImportReport struct {
-	Head merkle.Head // of the log that is there now
-	// Resumed is the number of entries that an earlier import had copied.
-	Resumed uint64
-	// Already is set if the database was there, whole, before the import.
-	Already bool
+	Head    merkle.Head `json:"head"`    // of the log that is there now
+	Resumed uint64      `json:"resumed"` // entries that an earlier import had copied
+	Already bool        `json:"already"` // the database was there, whole, before the import
 }
 
 const (

@@ -15,6 +15,7 @@ import (
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
 	"recoveryledger/ledger"
+	"recoveryledger/ledger/complete"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 )
@@ -135,30 +136,15 @@ func (a *app) logFsckCommand(o *access.Where) *cobra.Command {
 	return cmd
 }
 
-// fsckReport is a [ledger.CheckReport] in the form of the output.
+// fsckReport is the output of arl log fsck about a sound ledger.
 type fsckReport struct {
-	Data      string      `json:"data"`
-	Head      merkle.Head `json:"head"`
-	Anchor    merkle.Head `json:"anchor"`
-	Files     uint64      `json:"files"`
-	Entries   uint64      `json:"entries"`
-	Tiles     uint64      `json:"tiles"`
-	Dedup     uint64      `json:"dedup"`
-	Tags      uint64      `json:"tags"`
-	Snapshots uint64      `json:"snapshots"`
-	Index     *indexCheck `json:"index,omitempty"` // with --index
+	Data string `json:"data"`
+	*ledger.CheckReport
+	Index *complete.CheckReport `json:"index,omitempty"` // with --index
 }
 
-// indexCheck is a [complete.CheckReport] in the form of the output.
-type indexCheck struct {
-	Size     uint64      `json:"size"`
-	Root     merkle.Hash `json:"root"`
-	Subjects uint64      `json:"subjects"`
-	Keys     uint64      `json:"keys"`
-}
-
-// field returns the line of the output for people.
-func (c *indexCheck) field() terminal.Field {
+// indexField returns the line of the output for people about an index.
+func indexField(c *complete.CheckReport) terminal.Field {
 	if c.Size == 0 {
 		return terminal.Field{"index", "nothing is stored"}
 	}
@@ -183,20 +169,18 @@ func (a *app) fsck(ctx context.Context, o *access.Where, index bool) error {
 	if err != nil {
 		return err
 	}
-	r := fsckReport{Data: o.Data, Head: found.Head, Anchor: found.Anchor, Files: found.Files, Entries: found.Entries,
-		Tiles: found.Tiles, Dedup: found.Dedup, Tags: found.Tags, Snapshots: found.Snapshots}
+	r := fsckReport{Data: o.Data, CheckReport: found}
 	fields := []terminal.Field{{"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)},
 		{"anchor", fmt.Sprintf("size %d, a prefix of it", r.Anchor.Size)}, {"entries", decimal(r.Entries)}, {"full tiles", decimal(r.Tiles)},
 		{"dedup keys", decimal(r.Dedup)}, {"indexed", decimal(r.Tags)}, {"snapshots", decimal(r.Snapshots)}, {"files", decimal(r.Files)}}
 	if index {
 		tell, end := a.Progress("index")
-		of, err := node.CheckIndex(ctx, a.machine().InPlace(o), tell)
+		r.Index, err = node.CheckIndex(ctx, a.machine().InPlace(o), tell)
 		end()
 		if err != nil {
 			return err
 		}
-		r.Index = (*indexCheck)(of)
-		fields = append(fields, r.Index.field())
+		fields = append(fields, indexField(r.Index))
 	}
 	return a.PrintObject(r, append(fields, terminal.Field{"verdict", "sound"})...)
 }

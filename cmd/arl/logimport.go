@@ -11,7 +11,7 @@ import (
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/terminal"
-	"recoveryledger/merkle"
+	"recoveryledger/ledger"
 )
 
 func (a *app) logImportCommand(o *access.Where) *cobra.Command {
@@ -40,10 +40,8 @@ func (a *app) logImportCommand(o *access.Where) *cobra.Command {
 
 // logImportReport is the output of arl log import.
 type logImportReport struct {
-	Data    string      `json:"data"`
-	Head    merkle.Head `json:"head"`
-	Resumed uint64      `json:"resumed"`
-	Already bool        `json:"already"`
+	Data string `json:"data"`
+	*ledger.ImportReport
 }
 
 func (a *app) logImport(ctx context.Context, o *access.Where, export string, newest []string) error {
@@ -55,7 +53,7 @@ func (a *app) logImport(ctx context.Context, o *access.Where, export string, new
 	if err != nil {
 		return err
 	}
-	r := logImportReport{Data: o.Data, Head: done.Head, Resumed: done.Resumed, Already: done.Already}
+	r := logImportReport{o.Data, done}
 	fields := []terminal.Field{{"data", r.Data}, {"tree head", fmt.Sprintf("size %d, root %s", r.Head.Size, r.Head.Root)}}
 	if r.Resumed > 0 {
 		fields = append(fields, terminal.Field{"resumed", words.Counted(r.Resumed, "entry") + " kept from an import before"})

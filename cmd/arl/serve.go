@@ -165,7 +165,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	return err
 }
 
-// serveNode serves until ctx ends.
+// serveNode prepares the server of a ledger, and serves until ctx ends.
 func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *serveSetup, config *server.Config) (err error) {
 	served := false
 	defer func() {
@@ -221,6 +221,12 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 		return err
 	}
 	served = true
+	return o.run(ctx, n, e, s, config)
+}
+
+// run answers requests until ctx ends, or until the ledger has to stop. Everything that runs beside
+// the server has ended when run returns.
+func (o *serveOptions) run(ctx context.Context, n *node.Node, e *serveSetup, s *server.Server, config *server.Config) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { e.alive.Ready(ctx, n, e.url) })
@@ -234,7 +240,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 			halt(conflict)
 		}
 	})
-	err = s.Run(ctx, e.listener)
+	err := s.Run(ctx, e.listener)
 	fail(nil)
 	beside.Wait()
 	return errors.Join(conflict, ahead, apart, err)

@@ -18,10 +18,10 @@ import (
 
 // CheckReport lists the parts of an index that [Check] computed again and found correct.
 type CheckReport struct {
-	Size     uint64      // entries that the store covers; those behind are replayed at the next start
-	Root     merkle.Hash // of the index over them
-	Subjects uint64
-	Keys     uint64 // of the store that were compared; 0: there is no store yet
+	Size     uint64      `json:"size"` // entries that the store covers; those behind are replayed at the next start
+	Root     merkle.Hash `json:"root"` // of the index over them
+	Subjects uint64      `json:"subjects"`
+	Keys     uint64      `json:"keys"` // of the store that were compared; 0: there is no store yet
 }
 
 // Check computes the index of a log again, and compares the store in a directory with it: the mark,
