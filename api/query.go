@@ -196,7 +196,8 @@ func IncidentChoices() []string {
 // Params implements [Query].
 func (q *IncidentQuery) Params() []Param {
 	return []Param{
-		choice("state", &q.State, IncidentChoices(), "open", "only incidents in this state, or in any open or closed state; unacknowledged: no approver answered the incident or an amend of it in time, and no person has acknowledged that"),
+		choice("state", &q.State, IncidentChoices(), "open", "only incidents in this state, or in any open or closed state; unacknowledged: no "+
+			"approver answered the incident or an amend of it in time, and no person has acknowledged that"),
 		named("agent", &q.Agent, "agent-1", "only incidents that involve this principal, by its own entries or as the agent of members"),
 		named("domain", &q.Domain, "test", "only incidents that involve a principal of this domain"),
 		named("workflow", &q.Workflow, "flow-1", "only incidents whose opening signal is of this workflow"),

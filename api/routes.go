@@ -46,7 +46,8 @@ func entryRoutes() []Route {
 		Answers: ok("the entry, which never changes", of[Entry]()), Problems: missing(),
 	}, {
 		Name: "receipt", Method: http.MethodGet, Path: PathReceipt, Summary: "Prove an entry", Params: []Param{index}, Query: asked[ReceiptQuery],
-		Answers: []Response{{Status: http.StatusOK, Doc: "the receipt under the newest tree head; with witnessed=true, under a tree head that the witnesses have cosigned, if there is one in time; the header " + HeaderWitnessed + " says which", Content: []Content{
+		Answers: []Response{{Status: http.StatusOK, Doc: "the receipt under the newest tree head; with witnessed=true, under a tree head that the " +
+			"witnesses have cosigned, if there is one in time; the header " + HeaderWitnessed + " says which", Content: []Content{
 			content(MediaJSON, of[verify.Receipt]()), receipts}}},
 		Problems: missing(), Public: true,
 	}, {
@@ -108,7 +109,8 @@ func logRoutes() []Route {
 		Answers: stream, Problems: missing(), Plain: true,
 	}, {
 		Name: "checkpoint", Method: http.MethodGet, Path: PathCheckpoint, Summary: "Read the published tree head",
-		Doc: "The published tree head (c2sp.org/tlog-checkpoint), signed with Ed25519 and ML-DSA-44. It is at most a second old. If the policy names witnesses, it is the newest tree head that their quorum has cosigned.",
+		Doc: "The published tree head (c2sp.org/tlog-checkpoint), signed with Ed25519 and ML-DSA-44. It is at most a second old. If the policy names " +
+			"witnesses, it is the newest tree head that their quorum has cosigned.",
 		Answers: []Response{{Status: http.StatusOK, Doc: "a signed note", Content: []Content{content(MediaNote, Schema{JSON: schemaText})}},
 			{Status: http.StatusNotModified, Doc: "If-None-Match names the newest tree head"}},
 		Problems: []entry.Problem{entry.Malformed}, Public: true, Plain: true,

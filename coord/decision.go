@@ -22,10 +22,11 @@ var acts = map[entry.Act][]entry.IncidentState{
 	entry.ActContain:   {entry.IncidentReported, entry.IncidentContained, entry.IncidentEscalated},
 	entry.ActAuthorize: {entry.IncidentReported, entry.IncidentContained, entry.IncidentEscalated},
 	entry.ActEscalate:  {entry.IncidentReported, entry.IncidentContained, entry.IncidentEscalated, entry.IncidentAuthorized},
-	entry.ActDeny:      {entry.IncidentReported, entry.IncidentContained, entry.IncidentEscalated, entry.IncidentAuthorized, entry.IncidentDismissed, entry.IncidentRecovered, entry.IncidentNoEffects, entry.IncidentPartial, entry.IncidentFailed},
-	entry.ActAmend:     {entry.IncidentAuthorized},
-	entry.ActOverride:  {entry.IncidentAuthorized},
-	entry.ActRelease:   {entry.IncidentAuthorized, entry.IncidentRecovered, entry.IncidentNoEffects, entry.IncidentPartial, entry.IncidentFailed},
+	entry.ActDeny: {entry.IncidentReported, entry.IncidentContained, entry.IncidentEscalated, entry.IncidentAuthorized, entry.IncidentDismissed,
+		entry.IncidentRecovered, entry.IncidentNoEffects, entry.IncidentPartial, entry.IncidentFailed},
+	entry.ActAmend:    {entry.IncidentAuthorized},
+	entry.ActOverride: {entry.IncidentAuthorized},
+	entry.ActRelease:  {entry.IncidentAuthorized, entry.IncidentRecovered, entry.IncidentNoEffects, entry.IncidentPartial, entry.IncidentFailed},
 }
 
 func (d *decisionOf) has(role entry.Role) bool { return slices.Contains(d.signer.Roles, role) }

@@ -22,7 +22,8 @@ func loadAnchor(cfg *Config, last *Batch) (anchor.Anchor, error) {
 		return anchor.Anchor{}, fmt.Errorf("ledger: anchor %s: %w", cfg.Anchor, err)
 	}
 	if !there && last.Size > 0 {
-		err = fmt.Errorf("%w: %s is missing, but the log has size %d: restore the anchor, or ask agents, witnesses and mirrors for the newest tree head that they saw, and pass --accept-anchor", ErrAnchor, cfg.Anchor, last.Size)
+		err = fmt.Errorf("%w: %s is missing, but the log has size %d: restore the anchor, or ask agents, witnesses and mirrors for the newest tree "+
+			"head that they saw, and pass --accept-anchor", ErrAnchor, cfg.Anchor, last.Size)
 	}
 	found := last.anchor()
 	if there {

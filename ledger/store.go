@@ -185,7 +185,8 @@ func (m meta) check(dir string, want meta) error {
 	case m.Origin != want.Origin:
 		return fmt.Errorf("%w: %s is the log of %s, the keys are those of %s: restore the keys of %[3]s", ErrOrigin, dir, m.Origin, want.Origin)
 	case m.Incarnation != want.Incarnation:
-		return fmt.Errorf("%w: %s is of incarnation %s of the cluster, and this node is to be of %s: what stands in another incarnation may be another history", ErrFormat, dir, m.Incarnation, want.Incarnation)
+		return fmt.Errorf("%w: %s is of incarnation %s of the cluster, and this node is to be of %s: what stands in another incarnation may be "+
+			"another history", ErrFormat, dir, m.Incarnation, want.Incarnation)
 	}
 	return nil
 }

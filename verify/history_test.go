@@ -245,7 +245,8 @@ func TestHistoryIsWhole(t *testing.T) {
 	operator := entry.Subject{Type: entry.SubjectAgent, Value: "operator"} // of one row
 	report, err := x.verify(x.history(operator), verify.Question{Subject: operator})
 	must(t, err)
-	if got := fmt.Sprint(report.Answers[0].Entries); got != "[3]" || !slices.ContainsFunc(report.NotChecked, func(text string) bool { return strings.HasSuffix(text, "beyond what the histories answer") }) {
+	if got := fmt.Sprint(report.Answers[0].Entries); got != "[3]" || !slices.ContainsFunc(report.NotChecked,
+		func(text string) bool { return strings.HasSuffix(text, "beyond what the histories answer") }) {
 		t.Errorf("operator: %s, not checked %q", got, report.NotChecked)
 	}
 	ask := []verify.Question{{Subject: colleague, Label: revoked, Size: 19}}

@@ -160,7 +160,9 @@ func TestQuestionForm(t *testing.T) {
 	}{
 		{verify.Question{Subject: entry.Subject{Type: "person", Value: "x"}}, `"person" is no type of subject (use one of workflow, incident, task, agent, log)`},
 		{verify.Question{Subject: entry.Subject{Type: entry.SubjectIncident, Value: "x"}}, `"x" is no value that a subject of type incident may have`},
-		{verify.Question{Subject: log, Label: "execution"}, `"execution" is no label of a subject of type log (use one of agent/enrol, agent/revoke, agent/rotate, decision/amend, decision/authorize, decision/contain, decision/deny, decision/escalate, decision/override, decision/release, index, policy, record)`},
+		{verify.Question{Subject: log, Label: "execution"}, `"execution" is no label of a subject of type log (use one of agent/enrol, agent/revoke, ` +
+			`agent/rotate, decision/amend, decision/authorize, decision/contain, decision/deny, decision/escalate, decision/override, ` +
+			`decision/release, index, policy, record)`},
 		{verify.Question{Subject: agentSubject, From: 5, Size: 4}, "from entry 5 on, in a log of 4 entries"},
 		{verify.Question{Subject: agentSubject, From: 2, Size: 1}, "from entry 2 on, in a log of 1 entries"},
 		{verify.Question{Subject: agentSubject, From: 5, Size: 5}, ""},

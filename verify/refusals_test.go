@@ -45,7 +45,8 @@ func TestARefusalNamesWhatIsWrong(t *testing.T) {
 			}, all},
 		{"verify: step 7 signer: entry 8: by the policies and agents given: unauthorized-role: iss: approver may not sign execution; agent may (ask the policy's authority for the role)",
 			func(l *testlog.Log, c cast) { l.Add(c.approver.Sign(l.TB, l.Execution(c.approver))) }, all},
-		{"verify: step 8 signature: entry 8: bad-signature: signatures[0].sig: not a signature by SHA256:2P9H0YKzf/Koo/QV+obq0HxXdvyEBAsRDELVu3GFtv0 over the PAE (sign the DSSE pre-authentication encoding of the exact payload bytes)",
+		{"verify: step 8 signature: entry 8: bad-signature: signatures[0].sig: not a signature by SHA256:2P9H0YKzf/Koo/QV+obq0HxXdvyEBAsRDELVu3GFtv0 " +
+			"over the PAE (sign the DSSE pre-authentication encoding of the exact payload bytes)",
 			func(l *testlog.Log, c cast) {
 				e := c.agent.Sign(l.TB, l.Execution(c.agent))
 				e.Seal(e.KeyID, make([]byte, 64))
@@ -58,7 +59,8 @@ func TestARefusalNamesWhatIsWrong(t *testing.T) {
 			}, all},
 		{"verify: step 7 signer: entry 0: leaf hash 9gie/0IfzeqfuFbpXXTrq/Tup6SiiOppS4GNRK2+boM= is not the pinned genesis 9wie/0IfzeqfuFbpXXTrq/Tup6SiiOppS4GNRK2+boM=",
 			func(l *testlog.Log, _ cast) { l.Root.Genesis[0] ^= 1 }, all},
-		{"verify: step 4 inclusion: entry 4: merkle: proof does not verify: inclusion of leaf 4 in size 8: it leads to root YwAQnHwf1RERCX6vcTF7Cl3+CIUVwV77e6qgI9XbGNg=, and not to G2Rqw/HClrs6LUiqR2Zzyc05eSuU9Ah0GtpZeaIClJU=",
+		{"verify: step 4 inclusion: entry 4: merkle: proof does not verify: inclusion of leaf 4 in size 8: it leads to root " +
+			"YwAQnHwf1RERCX6vcTF7Cl3+CIUVwV77e6qgI9XbGNg=, and not to G2Rqw/HClrs6LUiqR2Zzyc05eSuU9Ah0GtpZeaIClJU=",
 			nil, func(l *testlog.Log) verify.Material {
 				r := l.Receipt(3)
 				r.Index = 4

@@ -132,9 +132,10 @@ func generateHistoryVectors(t *testing.T) map[string]*historyVector {
 		desc string
 		ask  []verify.Question
 	}{
-		"good-present":   {"executions in the whole log, of which the index does not cover two", []verify.Question{{Subject: agentSubject, Label: "execution", Size: 19}}},
-		"good-none":      {"nobody revoked a key of the agent", []verify.Question{{Subject: agentSubject, Label: revoked}}},
-		"good-older":     {"executions as of an older size, and as of one where they end with the last entry", []verify.Question{{Subject: agentSubject, Label: "execution", Size: 13}, {Subject: agentSubject, Label: "execution", Size: 14}}},
+		"good-present": {"executions in the whole log, of which the index does not cover two", []verify.Question{{Subject: agentSubject, Label: "execution", Size: 19}}},
+		"good-none":    {"nobody revoked a key of the agent", []verify.Question{{Subject: agentSubject, Label: revoked}}},
+		"good-older": {"executions as of an older size, and as of one where they end with the last entry",
+			[]verify.Question{{Subject: agentSubject, Label: "execution", Size: 13}, {Subject: agentSubject, Label: "execution", Size: 14}}},
 		"good-since":     {"executions from an index on", []verify.Question{{Subject: agentSubject, Label: "execution", From: 10, Size: 18}}},
 		"good-revoked":   {"a revocation by another, as of sizes before it and with it", []verify.Question{{Subject: colleague, Label: revoked, Size: 15}, {Subject: colleague, Label: revoked, Size: 16}}},
 		"good-nobody":    {"no entry about a principal that the log does not know", []verify.Question{{Subject: nobody}}},
@@ -154,7 +155,8 @@ func generateHistoryVectors(t *testing.T) map[string]*historyVector {
 	put("bad-page-before", "a page does not reach back to where the question begins", text(page), verify.Question{Subject: agentSubject, Label: "execution", From: 9, Size: 12})
 	put("bad-page-behind", "a page does not reach to where the question ends", text(page), verify.Question{Subject: agentSubject, Label: "execution", From: 11, Size: 14})
 	base = ""
-	put("good-log", "policies and index entries of the log, and the entries of a workflow", text(x.history(entry.Subject{Type: entry.SubjectLog}, entry.Subject{Type: entry.SubjectWorkflow, Value: "workflow"})))
+	put("good-log", "policies and index entries of the log, and the entries of a workflow",
+		text(x.history(entry.Subject{Type: entry.SubjectLog}, entry.Subject{Type: entry.SubjectWorkflow, Value: "workflow"})))
 	base = ""
 	put("good-colleague", "the one revocation of a principal by another, in the whole log", text(x.history(colleague)), wholeLog)
 	bare := x.history(colleague)

@@ -266,7 +266,8 @@ func TestHistory(t *testing.T) {
 	n.corrected()
 	h, err := n.client(nil).History(t.Context(), "agent-1")
 	must(t, err)
-	if h.Judged != 4 || h.Corroborated != 1 || h.Independent != 1 || h.SelfReported != 1 || h.Dismissed != 1 || h.Corrections != 1 || len(h.Signals) != 5 || len(h.Memberships) != 2 || len(h.Outcomes) != 2 {
+	if h.Judged != 4 || h.Corroborated != 1 || h.Independent != 1 || h.SelfReported != 1 || h.Dismissed != 1 || h.Corrections != 1 ||
+		len(h.Signals) != 5 || len(h.Memberships) != 2 || len(h.Outcomes) != 2 {
 		t.Fatalf("%+v", h)
 	}
 	for name, lie := range historyLies() {

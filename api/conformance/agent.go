@@ -43,7 +43,8 @@ func (c *agentCase) work() bool { return path.Dir(c.name) == "work" }
 
 // agentCases are all cases.
 func agentCases() []agentCase {
-	return slices.Concat(honestCases(), planCases(), workCases(), distrustCases(), crashCases(), lostCases(), answerCases(), bundleCases(), decisionCases(), contentCases(), groundlessCases(), approvalCases(), replayCases())
+	return slices.Concat(honestCases(), planCases(), workCases(), distrustCases(), crashCases(), lostCases(), answerCases(), bundleCases(),
+		decisionCases(), contentCases(), groundlessCases(), approvalCases(), replayCases())
 }
 
 // first is the case without which no other one says anything.

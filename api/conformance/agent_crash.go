@@ -17,13 +17,14 @@ import (
 // crashCases kill the agent, and take answers and its memory from it.
 func crashCases() []agentCase {
 	return []agentCase{
-		{name: "crash/in-the-undo", ids: []string{"AGT-4a", "AGT-4b"}, about: "SIGKILL after the service has compensated and before it answers: the agent asks the service, and compensates no second time", play: func(p *play) {
-			p.charged()
-			p.authorized(nil)
-			p.killedIn("compensate")
-			p.asksBefore(charge)
-			p.outcome(charge, entry.Compensated)
-		}},
+		{name: "crash/in-the-undo", ids: []string{"AGT-4a", "AGT-4b"},
+			about: "SIGKILL after the service has compensated and before it answers: the agent asks the service, and compensates no second time", play: func(p *play) {
+				p.charged()
+				p.authorized(nil)
+				p.killedIn("compensate")
+				p.asksBefore(charge)
+				p.outcome(charge, entry.Compensated)
+			}},
 		{name: "crash/in-the-restore", ids: []string{"AGT-4a", "AGT-4b"}, about: "SIGKILL after the line went back and before the service answers", play: func(p *play) {
 			p.write(stage.Agent, &entry.Checkpoint{Checkpoint: "c0", Digest: stateDigest})
 			p.did(read, entry.EffectNone)
@@ -62,57 +63,62 @@ func crashCases() []agentCase {
 // lostCases are those in which the agent knows least.
 func lostCases() []agentCase {
 	return []agentCase{
-		{name: "crash/before-started", ids: []string{"EXE-2", "AGT-4a"}, about: "SIGKILL when the start of the compensation is sent, which the log does not get: the compensation is done after all, once", play: func(p *play) {
-			p.charged()
-			p.authorized(nil)
-			p.start()
-			p.killedAt(isStarted, false)
-			p.does("compensate", charge)
-			p.outcome(charge, entry.Compensated)
-		}},
-		{name: "crash/after-started", ids: []string{"EXE-2", "AGT-4b"}, about: "SIGKILL when the log has the start of the compensation: the agent finds out that nothing was done, and compensates once", play: func(p *play) {
-			p.charged()
-			p.authorized(nil)
-			p.start()
-			p.killedAt(isStarted, true)
-			p.does("compensate", charge)
-			p.outcome(charge, entry.Compensated)
-		}},
-		{name: "crash/lost-store", ids: []string{"AGT-4d", "EXE-4b"}, about: "SIGKILL in the undo, and the state of the agent is gone: it asks the service under the key of the execution before anything else", play: func(p *play) {
-			p.charged()
-			p.authorized(nil)
-			p.gated("compensate")
-			p.start()
-			p.does("compensate", charge)
-			if p.err != nil {
-				return
-			}
-			p.kill()
-			p.must(os.RemoveAll(filepath.Join(p.dir, "state")))
-			p.must(os.Mkdir(filepath.Join(p.dir, "state"), 0o700))
-			p.world.gated(nil)
-			p.start()
-			p.asksBefore(charge)
-			p.outcome(charge, entry.Compensated, entry.ResultUnknown)
-		}},
-		{name: "crash/amended-meanwhile", ids: []string{"EXE-4b", "AGT-4b"}, about: "SIGKILL in the undo, and an amend while the agent is away: the key stays, and nothing is compensated twice", play: func(p *play) {
-			p.did(second, entry.EffectCompensable)
-			p.charged()
-			p.authorized(nil)
-			p.gated("compensate")
-			p.start()
-			p.does("compensate", charge)
-			if p.err != nil {
-				return
-			}
-			p.kill()
-			p.world.gated(nil)
-			p.amended()
-			p.start()
-			p.does("compensate", second)
-			p.outcome(charge, entry.Compensated)
-			p.outcome(second, entry.Compensated)
-		}},
+		{name: "crash/before-started", ids: []string{"EXE-2", "AGT-4a"},
+			about: "SIGKILL when the start of the compensation is sent, which the log does not get: the compensation is done after all, once", play: func(p *play) {
+				p.charged()
+				p.authorized(nil)
+				p.start()
+				p.killedAt(isStarted, false)
+				p.does("compensate", charge)
+				p.outcome(charge, entry.Compensated)
+			}},
+		{name: "crash/after-started", ids: []string{"EXE-2", "AGT-4b"},
+			about: "SIGKILL when the log has the start of the compensation: the agent finds out that nothing was done, and compensates once", play: func(p *play) {
+				p.charged()
+				p.authorized(nil)
+				p.start()
+				p.killedAt(isStarted, true)
+				p.does("compensate", charge)
+				p.outcome(charge, entry.Compensated)
+			}},
+		{name: "crash/lost-store", ids: []string{"AGT-4d", "EXE-4b"},
+			about: "SIGKILL in the undo, and the state of the agent is gone: it asks the service under the key of the execution before " +
+				"anything else", play: func(p *play) {
+				p.charged()
+				p.authorized(nil)
+				p.gated("compensate")
+				p.start()
+				p.does("compensate", charge)
+				if p.err != nil {
+					return
+				}
+				p.kill()
+				p.must(os.RemoveAll(filepath.Join(p.dir, "state")))
+				p.must(os.Mkdir(filepath.Join(p.dir, "state"), 0o700))
+				p.world.gated(nil)
+				p.start()
+				p.asksBefore(charge)
+				p.outcome(charge, entry.Compensated, entry.ResultUnknown)
+			}},
+		{name: "crash/amended-meanwhile", ids: []string{"EXE-4b", "AGT-4b"},
+			about: "SIGKILL in the undo, and an amend while the agent is away: the key stays, and nothing is compensated twice", play: func(p *play) {
+				p.did(second, entry.EffectCompensable)
+				p.charged()
+				p.authorized(nil)
+				p.gated("compensate")
+				p.start()
+				p.does("compensate", charge)
+				if p.err != nil {
+					return
+				}
+				p.kill()
+				p.world.gated(nil)
+				p.amended()
+				p.start()
+				p.does("compensate", second)
+				p.outcome(charge, entry.Compensated)
+				p.outcome(second, entry.Compensated)
+			}},
 	}
 }
 
@@ -234,7 +240,8 @@ func answerCases() []agentCase {
 		p2("answer/page", "a page for people instead of a bundle", plain(200, "<html>maintenance</html>", "Content-Type", "text/html")),
 		p2("answer/failure", "status 500 instead of a bundle", plain(500, "oops")),
 		p2("answer/unavailable", "status 503 with Retry-After instead of a bundle", plain(503, `{"type":"urn:agent-recovery:problem:not-ready","title":"not ready","status":503}`, problem...)),
-		p2("answer/behind", "status 404 of a node that lags behind, which is no evidence of a fork", plain(404, `{"type":"urn:agent-recovery:problem:not-found","title":"not found","status":404}`, append([]string{"Log-Size", "1"}, problem...)...)),
+		p2("answer/behind", "status 404 of a node that lags behind, which is no evidence of a fork",
+			plain(404, `{"type":"urn:agent-recovery:problem:not-found","title":"not found","status":404}`, append([]string{"Log-Size", "1"}, problem...)...)),
 		p2("answer/too-many", "status 429 with Retry-After instead of a bundle", plain(429, `{"type":"urn:agent-recovery:problem:rate-limited","title":"rate limited","status":429}`, problem...)),
 		p2("answer/redirect", "a redirect to a place where nothing is", plain(307, "", "Location", "http://127.0.0.1:9/elsewhere")),
 		p2("answer/circle", "a redirect to itself", func(w http.ResponseWriter, r *http.Request, _ http.Handler) {

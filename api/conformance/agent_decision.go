@@ -288,18 +288,19 @@ func replayCases() []agentCase {
 			p.start()
 			p.idle()
 		}},
-		{name: "replay/hidden-revocation", ids: []string{"TRU-3", "TRU-4"}, about: "the agent has learned that the key of the coordinator is compromised, and the ledger shows the bundle from before", play: func(p *play) {
-			p.charged()
-			p.authorized(nil)
-			before := p.capture()
-			revoked := p.revokes(&entry.Compromised{Index: p.incident})
-			p.shows(before, revoked)
-			p.start()
-			p.idle()
-			p.shows(before)
-			p.again()
-			p.still()
-		}},
+		{name: "replay/hidden-revocation", ids: []string{"TRU-3", "TRU-4"},
+			about: "the agent has learned that the key of the coordinator is compromised, and the ledger shows the bundle from before", play: func(p *play) {
+				p.charged()
+				p.authorized(nil)
+				before := p.capture()
+				revoked := p.revokes(&entry.Compromised{Index: p.incident})
+				p.shows(before, revoked)
+				p.start()
+				p.idle()
+				p.shows(before)
+				p.again()
+				p.still()
+			}},
 		{name: "replay/epoch", ids: []string{"RPL-1"}, about: "the agent has accepted the amend, and the ledger shows the decision from before, of a lower epoch", play: func(p *play) {
 			p.did(second, entry.EffectCompensable)
 			p.did(charge, entry.EffectCompensable)

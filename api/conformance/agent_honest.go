@@ -89,7 +89,8 @@ func planCases() []agentCase {
 				p.fail("residual", "none")
 			}
 		}},
-		{name: "undo/irrevocable", ids: []string{"SCO-4", "INC-6c"}, about: "people approve a plan with an effect that nothing undoes: its outcome is irrevocable, the charge is compensated", play: func(p *play) {
+		{name: "undo/irrevocable", ids: []string{"SCO-4", "INC-6c"}, about: "people approve a plan with an effect that nothing undoes: its outcome is " +
+			"irrevocable, the charge is compensated", play: func(p *play) {
 			p.mailed()
 			p.approve(stage.Ann, stage.Bob)
 			p.authorized(nil)

@@ -30,7 +30,9 @@ func TestRollouts(t *testing.T) {
 	}
 	shows("No rollout is under way.")
 	tried(l, "r1")
-	shows("<bdi>r1</bdi>", ": shadow</h2>", "No evidence</th>", "<td>candidate</td>"+strings.Repeat("<td>0</td>", 5), "<li>the log has no report that compares the candidate with the baseline (ROL-4)</li><li>a promotion without report and canary needs waivers of approvers, and has 0 of 1 (ROL-4)</li>", "<td>recovered</td><td>0</td><td>30</td>")
+	shows("<bdi>r1</bdi>", ": shadow</h2>", "No evidence</th>", "<td>candidate</td>"+strings.Repeat("<td>0</td>", 5),
+		"<li>the log has no report that compares the candidate with the baseline (ROL-4)</li><li>a promotion without report and canary needs waivers "+
+			"of approvers, and has 0 of 1 (ROL-4)</li>", "<td>recovered</td><td>0</td><td>30</td>")
 	l.Put("o", &entry.Rollout{Rollout: "r1", Op: entry.RolloutAbort, Reason: "test"})
 	shows("No rollout is under way.", "<td>aborted</td>")
 }

@@ -130,7 +130,8 @@ func TestAnnotations(t *testing.T) {
 	for _, c := range []struct {
 		tool   string
 		effect entry.Effect
-	}{{"get", entry.EffectNone}, {"twice", entry.EffectIrrevocable}, {"bare", entry.EffectUndeclared}, {"nosuch", entry.EffectUndeclared}, {"liar", entry.EffectIrrevocable}, {"mail", entry.EffectUndeclared},
+	}{{"get", entry.EffectNone}, {"twice", entry.EffectIrrevocable}, {"bare", entry.EffectUndeclared}, {"nosuch", entry.EffectUndeclared},
+		{"liar", entry.EffectIrrevocable}, {"mail", entry.EffectUndeclared},
 		{"turncoat", entry.EffectIrrevocable}, {"turncoat", entry.EffectIrrevocable}} {
 		got, err := l.client.CallTool(t.Context(), &sdk.CallToolParams{Name: c.tool, Arguments: map[string]any{"name": "x"}})
 		must(t, err)

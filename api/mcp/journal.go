@@ -257,7 +257,8 @@ func parseLine(line []byte) (*record, error) {
 // begin adds the first line about a call.
 func (j *journal) begin(r *record) error {
 	if r.Undo != nil && j.size >= j.most {
-		return fmt.Errorf("it could not be undone: the journal of calls has %d bytes, most of them for compensations, the limit is %d (keep_days of the tools file says how long a compensation is kept)", j.size, j.most)
+		return fmt.Errorf("it could not be undone: the journal of calls has %d bytes, most of them for compensations, the limit is %d (keep_days of "+
+			"the tools file says how long a compensation is kept)", j.size, j.most)
 	}
 	at := j.size
 	err := j.write(r)

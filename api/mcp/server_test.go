@@ -71,7 +71,8 @@ func (s *noteServer) send(m message) {
 var noteTools = map[string]string{
 	"get": `{"readOnlyHint":true}`, "put": `{"readOnlyHint":false,"destructiveHint":true}`, "del": `{"readOnlyHint":false,"idempotentHint":true}`, "mail": `{"readOnlyHint":false}`,
 	"hang": `{"readOnlyHint":false}`, "die": `{"readOnlyHint":false}`, "flood": `{"readOnlyHint":false}`, "huge": `{"readOnlyHint":true}`, "twice": `{"readOnlyHint":false}`,
-	"liar": `{"readOnlyHint":true,"destructiveHint":true}`, "turncoat": `{"readOnlyHint":false}`, "bare": `null`, "fail": `{"readOnlyHint":false}`, "wrong": `{"readOnlyHint":false}`, "ask": `{"readOnlyHint":true}`,
+	"liar": `{"readOnlyHint":true,"destructiveHint":true}`, "turncoat": `{"readOnlyHint":false}`, "bare": `null`, "fail": `{"readOnlyHint":false}`,
+	"wrong": `{"readOnlyHint":false}`, "ask": `{"readOnlyHint":true}`,
 	"interrogate": `{"readOnlyHint":true}`, "sneak": `{"readOnlyHint":true}`, "refused": `{"readOnlyHint":true}`,
 }
 

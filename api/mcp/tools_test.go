@@ -106,7 +106,8 @@ func TestTemplates(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	template := map[string]any{"whole": "${arguments/list}", "in": "a ${arguments/name} ${arguments/n} ${arguments/yes} b", "key": "${key}", "literal": "$${key}", "deep": []any{map[string]any{"x": "${result/a~1b/1}"}}, "all": "${arguments}", "each": "${result/a~1b/*}", "n": int64(3)}
+	template := map[string]any{"whole": "${arguments/list}", "in": "a ${arguments/name} ${arguments/n} ${arguments/yes} b", "key": "${key}",
+		"literal": "$${key}", "deep": []any{map[string]any{"x": "${result/a~1b/1}"}}, "all": "${arguments}", "each": "${result/a~1b/*}", "n": int64(3)}
 	must(takeAll(vs, "arguments", jsontext.Value(`{"list":[1,2.50],"name":"${key} \"q\"","n":7,"yes":true}`), template))
 	must(takeAll(vs, "result", jsontext.Value(`{"a/b":["x","y"]}`), template))
 	filled, err := vs.with("K").fill(template)
@@ -117,7 +118,8 @@ func TestTemplates(t *testing.T) {
 	if string(text) != want {
 		t.Errorf("%s\nwant\n%s", text, want)
 	}
-	for _, c := range []struct{ template, want string }{{"${arguments/none}", "there is no arguments/none"}, {"${result/a~1b/2}", "there is no result/a~1b/2"}, {"${result/a~1b/01}", "there is no"}, {"${result/a~1b/*/x}", "there is no"},
+	for _, c := range []struct{ template, want string }{{"${arguments/none}", "there is no arguments/none"},
+		{"${result/a~1b/2}", "there is no result/a~1b/2"}, {"${result/a~1b/01}", "there is no"}, {"${result/a~1b/*/x}", "there is no"},
 		{"x${arguments/list}", "is a list or an object"}} {
 		vs := values{}
 		err := errors.Join(vs.take(c.template, "arguments", jsontext.Value(`{"list":[]}`)), vs.take(c.template, "result", jsontext.Value(`{"a/b":["x","y"]}`)))
@@ -248,7 +250,8 @@ func TestStricter(t *testing.T) {
 	for _, c := range []struct {
 		one, other *hints
 		want       entry.Effect
-	}{{reads, reads, entry.EffectNone}, {reads, writes, entry.EffectIrrevocable}, {writes, reads, entry.EffectIrrevocable}, {reads, silent, entry.EffectUndeclared}, {silent, reads, entry.EffectUndeclared},
+	}{{reads, reads, entry.EffectNone}, {reads, writes, entry.EffectIrrevocable}, {writes, reads, entry.EffectIrrevocable},
+		{reads, silent, entry.EffectUndeclared}, {silent, reads, entry.EffectUndeclared},
 		{reads, &hints{Destructive: &yes}, entry.EffectIrrevocable}} {
 		if got := c.one.stricter(c.other).effect(); got != c.want {
 			t.Errorf("%v and %v: %s, want %s", fmt.Sprint(c.one), fmt.Sprint(c.other), got, c.want)

@@ -167,7 +167,8 @@ func ofLog() []Metric {
 		Metric{Name: "arl_witnessed_age_seconds", Type: Gauge, Unit: "seconds", pulled: true,
 			Meaning: "Age of the quorum's cosignatures on that head; 0 if the policy names no witnesses, the age of 1970 if they have cosigned nothing."},
 		Metric{Name: "arl_witnesses_failing", Type: Gauge, pulled: true, Meaning: "Witnesses of the policy in force whose newest answer is no cosignature."},
-		Metric{Name: "arl_cosignatures_total", Type: Counter, pulled: true, Labels: []Label{label("witness", "the names of witnesses in the policies"), label("result", "cosigned, failed", "cosigned", "failed")},
+		Metric{Name: "arl_cosignatures_total", Type: Counter, pulled: true,
+			Labels:  []Label{label("witness", "the names of witnesses in the policies"), label("result", "cosigned, failed", "cosigned", "failed")},
 			Meaning: "Answers of witnesses to tree heads."},
 		Metric{Name: "arl_published_size", Type: Gauge, pulled: true, Meaning: "Entries below the newest tree head that the place of --publish has; 0: none was seen there since the start, or there is no --publish."},
 		Metric{Name: "arl_published_late_seconds", Type: Gauge, Unit: "seconds", pulled: true,
@@ -197,7 +198,8 @@ func ofIncidents() []Metric {
 		Metric{Name: "arl_incident_authorize_seconds", Type: Histogram, Unit: "seconds", buckets: spans, Meaning: "Time from the opening signal of an incident to its authorize."},
 		Metric{Name: "arl_incident_record_seconds", Type: Histogram, Unit: "seconds", buckets: spans,
 			Meaning: "Time from the authorize of an incident to its record. An incident that was authorized before the start of the process is not among them."},
-		Metric{Name: "arl_plan_members", Type: Histogram, buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000}, Labels: []Label{label("act", "the acts with a plan", "contain", "escalate", "authorize", "amend")},
+		Metric{Name: "arl_plan_members", Type: Histogram, buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000},
+			Labels:  []Label{label("act", "the acts with a plan", "contain", "escalate", "authorize", "amend")},
 			Meaning: "Members of the plans of decisions."},
 		Metric{Name: "arl_decisions_total", Type: Counter, Labels: []Label{label("act", "the acts of decisions", acts()...)}, Meaning: "Decisions about incidents."},
 		Metric{Name: "arl_escalations_total", Type: Counter, Labels: []Label{label("reason", "see below", reasons()...)},
@@ -212,19 +214,29 @@ func ofIncidents() []Metric {
 
 func ofRecovery() []Metric {
 	return group("Failures and recovery",
-		Metric{Name: "arl_failures_total", Type: Counter, Labels: []Label{label("source", "what reports the failure", "signal", "task", "attempt"), label("class", "the classes of the taxonomy", entry.Classes()...),
-			{Name: "code", Bound: "the codes of the class in the taxonomy, or other"}}, Meaning: "Failures by class and code, each once for a source. Sources overlap: an agent may signal what its task failed with, and a claim after a failure is an attempt about it."},
+		Metric{Name: "arl_failures_total", Type: Counter, Labels: []Label{label("source", "what reports the failure", "signal", "task", "attempt"),
+			label("class", "the classes of the taxonomy", entry.Classes()...),
+			{Name: "code", Bound: "the codes of the class in the taxonomy, or other"}},
+			Meaning: "Failures by class and code, each once for a source. Sources overlap: an agent may signal what its task failed with, and a " +
+				"claim after a failure is an attempt about it."},
 		Metric{Name: "arl_recovery_steps_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), other)...),
-			label("result", "the results of a step, or other", append(texts(results), other)...)}, Meaning: "Steps of recovery that were carried out, in the attempts that were recorded. arl_recovery_decisions_total has those that were decided alone."},
+			label("result", "the results of a step, or other", append(texts(results), other)...)},
+			Meaning: "Steps of recovery that were carried out, in the attempts that were recorded. arl_recovery_decisions_total has those that were decided alone."},
 		Metric{Name: "arl_recovery_decisions_total", Type: Counter, Labels: []Label{label("strategy", "the strategies of the engine, or other", append(texts(recovery.Strategies()), other)...),
 			{Name: "policy", Bound: "the digests of the 8 newest rules that decided, in force or of a rollout; or other"}, label("arm", "the arms of a rollout, or none", arms()...)},
-			Meaning: "Decisions of rules about failures in the attempts that were recorded, when they are decided and not again with their results. An agent decides about its claim, and the coordinator about the task after it. Nothing was done about those of the arm shadow, which no other metric counts."},
-		Metric{Name: "arl_recovery_cases_total", Type: Counter, Labels: []Label{label("status", "what the entry says of its case: how it ended, or passed_on if it goes on", entry.StatusRecovered, entry.StatusEscalated, entry.StatusPassedOn, entry.StatusNoFailure),
-			label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Attempt entries, by the status of their case. A case that goes on has an entry as passed_on for each step."},
+			Meaning: "Decisions of rules about failures in the attempts that were recorded, when they are decided and not again with their results. " +
+				"An agent decides about its claim, and the coordinator about the task after it. Nothing was done about those of the arm shadow, which " +
+				"no other metric counts."},
+		Metric{Name: "arl_recovery_cases_total", Type: Counter,
+			Labels: []Label{label("status", "what the entry says of its case: how it ended, or passed_on if it goes on",
+				entry.StatusRecovered, entry.StatusEscalated, entry.StatusPassedOn, entry.StatusNoFailure),
+				label("arm", "the arms of a rollout, or none", arms()...)},
+			Meaning: "Attempt entries, by the status of their case. A case that goes on has an entry as passed_on for each step."},
 		Metric{Name: "arl_rollouts_aborted_total", Type: Counter, Labels: []Label{label("gate", "the gates of rollouts, deadline, or none: a person aborted it", abortedBy()...)},
 			Meaning: "Rollouts aborted, by the gate that fell."},
 		Metric{Name: "arl_cost_micro_usd_total", Type: Counter, Unit: "micro-USD", Labels: []Label{label("source", "who states the cost", "task", "attempt")},
-			Meaning: "Cost, each once: of all attempts of a case, as attempt entries state it; of the last attempt of a claim that failed, as its snapshot states it, if no attempt entry stated the cost of the claim."},
+			Meaning: "Cost, each once: of all attempts of a case, as attempt entries state it; of the last attempt of a claim that failed, as its " +
+				"snapshot states it, if no attempt entry stated the cost of the claim."},
 		Metric{Name: "arl_tokens_total", Type: Counter, Labels: []Label{label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Tokens that steps of recovery state."})
 }
 
@@ -271,12 +283,16 @@ var invariants = []struct {
 	{Forged, "An entry, a lease or a cosignature came under a key that did not sign it. The ledger refused it. Nobody's key is needed for that: every client that reaches the port can do it."},
 	{Equivocated, "A principal signed two payloads under one id. The ledger refused the second and keeps it as evidence."},
 	{Forked, "A witness, or the place of `--publish`, has a signed tree head that the log does not have. The ledger stops, and shows this counter until it was read once more, for 2 minutes at most."},
-	{Diverged, "A node of a cluster has another log, other rules or another secret than the others, or the order lost batches which a node still has. The node stops, and shows this counter like `forked`."},
-	{Lost, "An entry that was acknowledged is not in the database. The ledger answered its reader with an error. If the order or the coordinator needs the entry, the ledger stops, and shows this counter like `forked`. An endpoint of `--notify` tries again."},
-	{CorruptRead, "The database gave bytes that were not written. The ledger answered with an error. If the order or the coordinator needs the bytes, the ledger stops, and shows this counter like `forked`. An endpoint of `--notify` tries again."},
+	{Diverged, "A node of a cluster has another log, other rules or another secret than the others, or the order lost batches which a node still has. " +
+		"The node stops, and shows this counter like `forked`."},
+	{Lost, "An entry that was acknowledged is not in the database. The ledger answered its reader with an error. If the order or the coordinator " +
+		"needs the entry, the ledger stops, and shows this counter like `forked`. An endpoint of `--notify` tries again."},
+	{CorruptRead, "The database gave bytes that were not written. The ledger answered with an error. If the order or the coordinator needs the bytes, " +
+		"the ledger stops, and shows this counter like `forked`. An endpoint of `--notify` tries again."},
 	{ExecutedTwice, "An agent named a second idempotency key for one execution. The ledger refused it."},
 	{BeyondLimits, "A decision exceeded what its signer may decide alone. The ledger refused it."},
-	{ForbiddenRecovery, "An attempt says that a case recovered by itself, though `never_auto_recover` of the policy has its failure, also one of an earlier entry. Of the newest 1,024 such cases under way earlier entries are known, since the process began."},
+	{ForbiddenRecovery, "An attempt says that a case recovered by itself, though `never_auto_recover` of the policy has its failure, also one of an " +
+		"earlier entry. Of the newest 1,024 such cases under way earlier entries are known, since the process began."},
 }
 
 func ofInvariants() []Metric {
@@ -292,8 +308,11 @@ func ofInvariants() []Metric {
 func ofHTTP() []Metric {
 	route := Label{Name: "route", Bound: "the routes of the API, or other"}
 	return group("HTTP",
-		Metric{Name: "arl_http_requests_total", Type: Counter, Labels: []Label{label("method", "GET, POST, HEAD, or other", "GET", "POST", "HEAD", other), route, {Name: "code", Bound: "HTTP statuses"}}, Meaning: "Requests answered."},
-		Metric{Name: "arl_http_request_seconds", Type: Histogram, Unit: "seconds", Labels: []Label{route}, buckets: []float64{0.0001, 0.0003, 0.0009, 0.0027, 0.0081, 0.0243, 0.0729, 0.2187, 0.6561, 1.9683, 5.9049},
+		Metric{Name: "arl_http_requests_total", Type: Counter,
+			Labels:  []Label{label("method", "GET, POST, HEAD, or other", "GET", "POST", "HEAD", other), route, {Name: "code", Bound: "HTTP statuses"}},
+			Meaning: "Requests answered."},
+		Metric{Name: "arl_http_request_seconds", Type: Histogram, Unit: "seconds", Labels: []Label{route},
+			buckets: []float64{0.0001, 0.0003, 0.0009, 0.0027, 0.0081, 0.0243, 0.0729, 0.2187, 0.6561, 1.9683, 5.9049},
 			Meaning: "Time from a request's header to the end of its answer."},
 		Metric{Name: "arl_clients_gone_total", Type: Counter, Meaning: "Requests whose client went away before the answer was whole."},
 		Metric{Name: "arl_event_streams", Type: Gauge, Meaning: "Event streams open."},
@@ -317,5 +336,6 @@ func ofProcess() []Metric {
 			Meaning: "For how long a key in a KMS has not signed; 0: it signs, or it is in a file."},
 		Metric{Name: "arl_clock_offset_seconds", Type: Gauge, Unit: "seconds", pulled: true,
 			Meaning: "The wall clock minus the ledger's clock. Beyond max_step_ms of the policy the ledger refuses entries."},
-		Metric{Name: "arl_build_info", Type: Gauge, pulled: true, Labels: []Label{{Name: "version", Bound: "one"}, {Name: "revision", Bound: "one"}, {Name: "goversion", Bound: "one"}}, Meaning: "1, with the build in the labels."})
+		Metric{Name: "arl_build_info", Type: Gauge, pulled: true, Labels: []Label{{Name: "version", Bound: "one"}, {Name: "revision", Bound: "one"},
+			{Name: "goversion", Bound: "one"}}, Meaning: "1, with the build in the labels."})
 }

@@ -14,15 +14,19 @@ const membersTime = time.Second
 
 func ofCluster() []Metric {
 	return group("The cluster",
-		Metric{Name: "arl_cluster_leader", Type: Gauge, pulled: true, Meaning: "1 if this node orders the log, and a majority of the nodes follows it; 0: another node does, or none. A ledger of one node has no metrics of a cluster."},
+		Metric{Name: "arl_cluster_leader", Type: Gauge, pulled: true,
+			Meaning: "1 if this node orders the log, and a majority of the nodes follows it; 0: another node does, or none. A ledger of one node has " +
+				"no metrics of a cluster."},
 		Metric{Name: "arl_cluster_lag_entries", Type: Gauge, Unit: "entries", pulled: true, Labels: []Label{{Name: "node", Bound: "the nodes of the cluster"}},
 			Meaning: "Entries that another node has on its disk and this one lacks, as the node that is asked knows it."},
 		Metric{Name: "arl_cluster_agreement_seconds", Type: Histogram, Unit: "seconds", buckets: []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10},
 			Meaning: "Time from the first offer of a batch of entries to its place in the order, at the node that leads."},
-		Metric{Name: "arl_cluster_overtaken_total", Type: Counter, Meaning: "Batches that this node offered and took back, because another node had begun to lead. Their submitters heard that the ledger was not ready."},
+		Metric{Name: "arl_cluster_overtaken_total", Type: Counter, Meaning: "Batches that this node offered and took back, because another node had " +
+			"begun to lead. Their submitters heard that the ledger was not ready."},
 		Metric{Name: "arl_cluster_paused", Type: Gauge, pulled: true, Meaning: "1 if this node takes no more of what the others register, because its disk is at its reserve."},
 		Metric{Name: "arl_cluster_etcd_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Size of etcd's database at this node. At the quota the cluster takes no writes."},
-		Metric{Name: "arl_cluster_etcd_used_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Bytes in use in etcd's database at this node. Entries are slow from half of the quota on, and refused from three quarters on."},
+		Metric{Name: "arl_cluster_etcd_used_bytes", Type: Gauge, Unit: "bytes", pulled: true,
+			Meaning: "Bytes in use in etcd's database at this node. Entries are slow from half of the quota on, and refused from three quarters on."},
 		Metric{Name: "arl_cluster_etcd_quota_bytes", Type: Gauge, Unit: "bytes", pulled: true, Meaning: "Quota of etcd's database."})
 }
 

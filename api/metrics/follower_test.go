@@ -28,8 +28,9 @@ func TestShadowIsNotCounted(t *testing.T) {
 	m, state := attempts()
 	inForce := recovery.Default().Hash()
 	for _, arm := range []entry.Arm{entry.ArmShadow, entry.ArmControl, ""} {
-		m.follower.take(state, &entry.Registered{Entry: &entry.Entry{Body: &entry.Attempt{Arm: arm, Policy: inForce, AttemptCase: entry.AttemptCase{Case: "one", Status: entry.StatusEscalated, CostMicroUSD: new(int64(7)),
-			Rungs: []entry.Rung{{Class: "transient", Code: "timeout", Strategy: "escalate", Result: "ok", CostMicroUSD: new(int64(7)), Tokens: new(int64(5))}}}}}})
+		m.follower.take(state, &entry.Registered{Entry: &entry.Entry{Body: &entry.Attempt{Arm: arm, Policy: inForce,
+			AttemptCase: entry.AttemptCase{Case: "one", Status: entry.StatusEscalated, CostMicroUSD: new(int64(7)),
+				Rungs: []entry.Rung{{Class: "transient", Code: "timeout", Strategy: "escalate", Result: "ok", CostMicroUSD: new(int64(7)), Tokens: new(int64(5))}}}}}})
 	}
 	text := shown(t, m.Handler())
 	for _, want := range []string{`arl_recovery_cases_total{arm="control",status="escalated"} 1`, `arl_recovery_cases_total{arm="shadow",status="escalated"} 0`,

@@ -55,7 +55,9 @@ func TestDecide(t *testing.T) {
 		}
 	}
 	own := n.follower()
-	own.Recovery = []byte(`{"limits":{"attempts":3,"cost_micro_usd":1,"tokens":1,"deadline_ms":1},"rules":[{"id":"all","when":"true","ladder":[{"strategy":"escalate"}]}],"thresholds":{"cases_min":1,"cost_per_case_max_micro_usd":1,"latency_p95_max_ms":1,"recovery_rate_min_ppm":1,"tolerance_ppm":0}}`)
+	own.Recovery = []byte(`{"limits":{"attempts":3,"cost_micro_usd":1,"tokens":1,"deadline_ms":1},"rules":[` +
+		`{"id":"all","when":"true","ladder":[{"strategy":"escalate"}]}],"thresholds":{"cases_min":1,"cost_per_case_max_micro_usd":1,` +
+		`"latency_p95_max_ms":1,"recovery_rate_min_ppm":1,"tolerance_ppm":0}}`)
 	n.register(sign(t, n.authority, own))
 	got := n.decided(n.decide(api.MediaJSON, oneQuestion))
 	if !strings.Contains(string(got.Decision), `"strategy":"escalate"`) || got.Rules.Policy.Index != n.log.Head().Size-1 {

@@ -19,7 +19,10 @@ import (
 )
 
 // goodEnvelope is an envelope that is well-formed, and signed by nobody.
-const goodEnvelope = `{"payload":"eyJ2IjoxLCJqdGkiOiIwMTkwYjlkNC03ZDNlLTdjYzAtOWYxMS02YzBkOGU2YTViMjEiLCJpc3MiOiJhIiwiYXVkIjoibyIsImlhdCI6MSwid2lkIjoidyIsImV4ZWMiOiJ4IiwicGFyZW50cyI6W10sImVmZmVjdCI6Im5vbmUiLCJwcm9ncmVzcyI6InBsYW5uZWQifQ==","payloadType":"application/vnd.agent-recovery.execution+json","signatures":[{"keyid":"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","sig":"AAAA"}]}`
+const goodEnvelope = `{"payload":"eyJ2IjoxLCJqdGkiOiIwMTkwYjlkNC03ZDNlLTdjYzAtOWYxMS02YzBkOGU2YTViMjEiLCJpc3MiOiJhIiwiYXVkIjoibyIsI` +
+	`mlhdCI6MSwid2lkIjoidyIsImV4ZWMiOiJ4IiwicGFyZW50cyI6W10sImVmZmVjdCI6Im5vbmUiLCJwcm9ncmVzcyI6InBsYW5uZWQifQ==",` +
+	`"payloadType":"application/vnd.agent-recovery.execution+json",` +
+	`"signatures":[{"keyid":"SHA256:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","sig":"AAAA"}]}`
 
 // FuzzBatch compares the reader of batches with a slow one that splits lines
 // and decodes each: the same prefix, the same problem.

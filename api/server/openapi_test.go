@@ -387,7 +387,8 @@ func (d *document) stream(n *node) {
 func (d *document) slow(n *node) {
 	d.t.Helper()
 	address, _ := n.serve(func(c *server.Config) { c.ReadTimeout = 50 * time.Millisecond })
-	for path, mediaType := range map[string]string{leasePath: api.MediaJSON, leasesPath: api.MediaJSON, "/v1/entries": api.MediaJSON, api.PathCosign: api.MediaNote, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON, api.PathDecide: api.MediaJSON} {
+	for path, mediaType := range map[string]string{leasePath: api.MediaJSON, leasesPath: api.MediaJSON, "/v1/entries": api.MediaJSON,
+		api.PathCosign: api.MediaNote, "/v1/recoveries": api.MediaJSON, "/v1/recoveries/batch": api.MediaNDJSON, api.PathDecide: api.MediaJSON} {
 		request := n.request(http.MethodPost, path, mediaType, nil)
 		response, err := http.ReadResponse(dial(d.t, address, "POST "+strings.Replace(path, "{id}", "a%23b", 1)+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+mediaType+"\r\n"+
 			"Content-Length: 9\r\n\r\n"), request)

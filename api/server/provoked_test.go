@@ -205,8 +205,9 @@ func provokeAttempts(t *testing.T, seen provoked) {
 	engine := newSigner(t)
 	n.register(n.enrol("engine-1", engine, entry.RoleEngine))
 	run := &entry.Run{Header: n.header("engine-1", "flow-1"), Run: "run-1", Op: "open", ConfigDigest: someDigest, ScenarioDigest: someDigest, Engine: "test"}
-	attempt := &entry.Attempt{Header: n.header("engine-1", "flow-1"), Run: "run-1", Policy: recovery.Default().Hash(), AttemptCase: entry.AttemptCase{Case: "case-1", Status: "auto_recovered", TraceDigest: someDigest,
-		Rungs: []entry.Rung{{Attempt: 1, Class: class, Code: code, Rule: "r", Strategy: "retry", Result: "ok", CostMicroUSD: &cost, Tokens: &cost, Reason: "test"}}}}
+	attempt := &entry.Attempt{Header: n.header("engine-1", "flow-1"), Run: "run-1", Policy: recovery.Default().Hash(),
+		AttemptCase: entry.AttemptCase{Case: "case-1", Status: "auto_recovered", TraceDigest: someDigest,
+			Rungs: []entry.Rung{{Attempt: 1, Class: class, Code: code, Rule: "r", Strategy: "retry", Result: "ok", CostMicroUSD: &cost, Tokens: &cost, Reason: "test"}}}}
 	attempt.JTI = entry.AttemptJTI("run-1", "case-1")
 	n.register(sign(t, engine, run), sign(t, engine, attempt))
 	seen.read(n)

@@ -80,7 +80,9 @@ func TestRecoverOneCase(t *testing.T) {
 		t.Errorf("the same case again:\n%s\n%s", again.Trace, r.Trace)
 	}
 	own := n.follower()
-	own.Recovery = []byte(`{"limits":{"attempts":3,"cost_micro_usd":1,"tokens":1,"deadline_ms":1},"rules":[{"id":"all","when":"true","ladder":[{"strategy":"escalate"}]}],"thresholds":{"cases_min":1,"cost_per_case_max_micro_usd":1,"latency_p95_max_ms":1,"recovery_rate_min_ppm":1,"tolerance_ppm":0}}`)
+	own.Recovery = []byte(`{"limits":{"attempts":3,"cost_micro_usd":1,"tokens":1,"deadline_ms":1},"rules":[` +
+		`{"id":"all","when":"true","ladder":[{"strategy":"escalate"}]}],"thresholds":{"cases_min":1,"cost_per_case_max_micro_usd":1,` +
+		`"latency_p95_max_ms":1,"recovery_rate_min_ppm":1,"tolerance_ppm":0}}`)
 	n.register(sign(t, n.authority, own))
 	r = n.recovered(n.recover("", api.MediaJSON, oneCase))
 	if !strings.Contains(string(r.Trace), `"status":"escalated"`) || r.Rules.Policy.Index != n.log.Head().Size-1 {

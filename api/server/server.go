@@ -151,7 +151,8 @@ func (c *Config) withDefaults() (*Config, error) {
 		fallback time.Duration
 	}{
 		{&d.HeaderTimeout, headerTimeoutDefault}, {&d.ReadTimeout, readTimeoutDefault}, {&d.WriteTimeout, writeTimeoutDefault},
-		{&d.IdleTimeout, idleTimeoutDefault}, {&d.Grace, Grace}, {&d.WitnessWait, api.WitnessedDefault}, {&d.IndexWait, api.WitnessedDefault}, {&d.ReachWait, api.MinLogSizeWait}, {&d.Heartbeat, heartbeatDefault},
+		{&d.IdleTimeout, idleTimeoutDefault}, {&d.Grace, Grace}, {&d.WitnessWait, api.WitnessedDefault}, {&d.IndexWait, api.WitnessedDefault},
+		{&d.ReachWait, api.MinLogSizeWait}, {&d.Heartbeat, heartbeatDefault},
 	} {
 		if *bound.set == 0 {
 			*bound.set = bound.fallback

@@ -245,7 +245,8 @@ func TestInterpretersEnd(t *testing.T) {
 			continue
 		}
 		flag := map[string]string{"python3": "-c", "node": "-e"}[c.program]
-		if e := (Command{Argv: []string{path, flag, c.code}}).Run(t.Context()); e.Failure != c.want || c.code[0] == 'r' && !strings.Contains(e.Text, "KeyError: 'booking'") || c.code[0] == 't' && !strings.Contains(e.Text, "Error: booking") {
+		if e := (Command{Argv: []string{path, flag, c.code}}).Run(t.Context()); e.Failure != c.want || c.code[0] == 'r' &&
+			!strings.Contains(e.Text, "KeyError: 'booking'") || c.code[0] == 't' && !strings.Contains(e.Text, "Error: booking") {
 			t.Errorf("%s %s: %v, %s, %s", c.program, c.code, e.Failure, e.How, e.Text)
 		}
 	}

@@ -77,9 +77,13 @@ func (a *app) rootCommand() *cobra.Command {
 	root.SetErr(a.Err)
 	a.registerSettings(root.PersistentFlags())
 	root.AddCommand(
-		a.serveCommand(), a.consoleCommand(), a.witnessCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(), rollouts.Command(&a.Terminal, a.machine), a.entryCommand(), a.signalCommand(), a.incidentCommand(), a.taskCommand(), a.escalationCommand(),
+		a.serveCommand(), a.consoleCommand(), a.witnessCommand(), a.keyCommand(), a.agentCommand(), a.policyCommand(),
+		rollouts.Command(&a.Terminal, a.machine), a.entryCommand(), a.signalCommand(), a.incidentCommand(), a.taskCommand(), a.escalationCommand(),
 		a.decideCommand(), a.classifyCommand(), a.recoverCommand(), a.replayCommand(), a.sweepCommand(), a.reportCommand(), a.scenarioCommand(),
-		a.runCommand(), a.workCommand(), a.mcpCommand(), a.logCommand(), backups.BackupCommand(&a.Terminal, a.machine), backups.RestoreCommand(&a.Terminal, a.machine), a.ledgerCommand(), cell.Command(&a.Terminal), bridges.Command(&a.Terminal, a.machine), a.verifyCommand(), a.rootCommandOf(), a.profileCommand(), a.demoCommand(), a.doctorCommand(), a.conformanceCommand(), a.explainCommand(), a.manCommand(), a.metricsCommand(), a.versionCommand(),
+		a.runCommand(), a.workCommand(), a.mcpCommand(), a.logCommand(), backups.BackupCommand(&a.Terminal, a.machine),
+		backups.RestoreCommand(&a.Terminal, a.machine), a.ledgerCommand(), cell.Command(&a.Terminal), bridges.Command(&a.Terminal, a.machine),
+		a.verifyCommand(), a.rootCommandOf(), a.profileCommand(), a.demoCommand(), a.doctorCommand(), a.conformanceCommand(), a.explainCommand(),
+		a.manCommand(), a.metricsCommand(), a.versionCommand(),
 	)
 	root.SetFlagErrorFunc(flagError)
 	a.watch(root)

@@ -456,7 +456,11 @@ func inconsistentPlaces(t *testing.T) (places []string) {
 // waited for, an operator restores or begins again, a person is named, or effects stay. Each
 // runbook but those of plans has a row. TestRunbooks wants a drill for each runbook.
 func TestFailureMatrixNamesRunbooks(t *testing.T) {
-	acts := regexp.MustCompile(`exit (code )?(6|10|74|78)\b|an operator restores|joins anew|an operator begins|\bArl[A-Z]|people are asked|operator accepts|until a person|silence denies|the ledger stops|is PARTIAL|refused; the file or the missing head|obeys nothing|reports the hiding|an audit names the first such entry|counts as started|cannot be undone|others write .unknown.|or .unknown. |(else|otherwise|\|) .unknown.|: .failed. |NOT FENCED|nobody is told|refused before anything is made|go on without the agent|second source|.refused. only if|only then answers .refused.|are refused as .stale.|a token of another node|\b(people|person|operator|somebody|approver who)\b`)
+	acts := regexp.MustCompile(`exit (code )?(6|10|74|78)\b|an operator restores|joins anew|an operator begins|\bArl[A-Z]|people are asked|operator ` +
+		`accepts|until a person|silence denies|the ledger stops|is PARTIAL|refused; the file or the missing head|obeys nothing|reports the hiding|an ` +
+		`audit names the first such entry|counts as started|cannot be undone|others write .unknown.|or .unknown. |(else|otherwise|\|) .unknown.|: ` +
+		`.failed. |NOT FENCED|nobody is told|refused before anything is made|go on without the agent|second source|.refused. only if|only then ` +
+		`answers .refused.|are refused as .stale.|a token of another node|\b(people|person|operator|somebody|approver who)\b`)
 	links := regexp.MustCompile(`^\[([a-z-]+)\]\(operations/runbooks/([a-z-]+)\.md\)$`)
 	named := map[string]bool{"moving": true} // what people plan is no failure
 	section := ""

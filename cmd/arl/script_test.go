@@ -209,7 +209,8 @@ func (s *scriptServer) launch(ts *testscript.TestScript, args []string) {
 	}
 	s.process = exec.Command(name, args...)
 	s.process.Dir = ts.MkAbs(".")
-	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), exit.PassphraseVariable + "=" + ts.Getenv(exit.PassphraseVariable), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "GORACE=" + ts.Getenv("GORACE"), clockKey + "=" + ts.Getenv(clockKey)}
+	s.process.Env = []string{"ARL_HOME=" + ts.Getenv("ARL_HOME"), exit.PassphraseVariable + "=" + ts.Getenv(exit.PassphraseVariable),
+		"PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR"), "GORACE=" + ts.Getenv("GORACE"), clockKey + "=" + ts.Getenv(clockKey)}
 	s.stderr.Reset()
 	s.process.Stderr = &s.stderr
 	ts.Defer(s.kill)

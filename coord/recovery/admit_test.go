@@ -45,9 +45,11 @@ func TestAdmitHoldsAnswersToThePolicy(t *testing.T) {
 	}{
 		{"a retry where the ladder has none", failedStep("access", "denied", nil), retry, external(recovery.Action{Strategy: recovery.Retry, Model: "primary"})},
 		{"its own reason stays", failedStep("tool", "error", nil), recovery.Action{Strategy: recovery.Retry, Reason: "cheap"}, recovery.Action{Strategy: recovery.Retry, Model: "primary", Reason: "cheap"}},
-		{"another model than that of the step", failedStep("tool", "error", nil), recovery.Action{Strategy: recovery.Retry, Model: "alternate"}, external(recovery.Action{Strategy: recovery.Retry, Model: "primary"})},
+		{"another model than that of the step", failedStep("tool", "error", nil), recovery.Action{Strategy: recovery.Retry, Model: "alternate"},
+			external(recovery.Action{Strategy: recovery.Retry, Model: "primary"})},
 		{"the chain's next model", failedStep("output", "refused", nil), recovery.Action{Strategy: recovery.FallbackModel}, external(recovery.Action{Strategy: recovery.FallbackModel, Model: "alternate"})},
-		{"a model of the chain", failedStep("output", "refused", nil), recovery.Action{Strategy: recovery.FallbackModel, Model: "long-context"}, external(recovery.Action{Strategy: recovery.FallbackModel, Model: "long-context"})},
+		{"a model of the chain", failedStep("output", "refused", nil), recovery.Action{Strategy: recovery.FallbackModel, Model: "long-context"},
+			external(recovery.Action{Strategy: recovery.FallbackModel, Model: "long-context"})},
 		{"a model that nobody knows", failedStep("output", "refused", nil), recovery.Action{Strategy: recovery.FallbackModel, Model: "other"}, refused},
 		{"the same model", failedStep("output", "refused", nil), recovery.Action{Strategy: recovery.FallbackModel, Model: "primary"}, refused},
 		{"another model after a safety failure", failedStep("safety", "violation", nil), recovery.Action{Strategy: recovery.FallbackModel}, refused},
@@ -68,7 +70,8 @@ func TestAdmitHoldsAnswersToThePolicy(t *testing.T) {
 			"a guard", failedStep("tool", "error", func(h *recovery.History) { h.SafetyCritical = true }), retry,
 			recovery.Action{Strategy: recovery.Escalate, Severity: entry.SeverityCritical, Reason: recovery.ReasonGuard},
 		},
-		{"an end", failedStep("tool", "error", nil), recovery.Action{Strategy: recovery.Escalate, Question: true}, external(recovery.Action{Strategy: recovery.Escalate, Question: true, Severity: entry.SeverityError})},
+		{"an end", failedStep("tool", "error", nil), recovery.Action{Strategy: recovery.Escalate, Question: true},
+			external(recovery.Action{Strategy: recovery.Escalate, Question: true, Severity: entry.SeverityError})},
 		{"a fence", failedStep("tool", "error", nil), recovery.Action{Strategy: recovery.Quarantine}, external(recovery.Action{Strategy: recovery.Quarantine, Severity: entry.SeverityCritical})},
 	} {
 		t.Run(test.name, func(t *testing.T) {

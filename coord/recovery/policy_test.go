@@ -106,7 +106,8 @@ func TestRemediation(t *testing.T) {
 			}
 		}
 	}
-	if got := rules(t, `rules: [{ id: all, when: "attempts > 0", ladder: [{ strategy: escalate }] }, { id: b, when: "true", ladder: [{ strategy: escalate }], remediation: x }]`).Remediation("tool", "error"); got != "" {
+	if got := rules(t, `rules: [{ id: all, when: "attempts > 0", ladder: [{ strategy: escalate }] }, { id: b, when: "true", ladder: [{ strategy: `+
+		`escalate }], remediation: x }]`).Remediation("tool", "error"); got != "" {
 		t.Errorf("a rule without remediation: %q", got)
 	}
 }

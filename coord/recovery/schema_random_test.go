@@ -67,7 +67,8 @@ func TestSchemaKeywords(t *testing.T) {
 	if err := json.Unmarshal([]byte(schemaText), &root); err != nil {
 		t.Fatal(err)
 	}
-	known := []string{"$defs", "$ref", "$schema", "$id", "additionalProperties", "description", "enum", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength", "minimum", "pattern", "properties", "propertyNames", "required", "title", "type"}
+	known := []string{"$defs", "$ref", "$schema", "$id", "additionalProperties", "description", "enum", "items", "maxItems", "maxLength",
+		"maxProperties", "maximum", "minItems", "minLength", "minimum", "pattern", "properties", "propertyNames", "required", "title", "type"}
 	var walk func(schema any, isMap bool)
 	walk = func(schema any, isMap bool) {
 		object, ok := schema.(map[string]any)
@@ -96,7 +97,8 @@ func defaultRules(t *rapid.T) []byte {
 
 // changed is a tree with one change somewhere in it.
 func changed(t *rapid.T, tree any) any {
-	other := rapid.SampledFrom([]any{nil, true, "", "x", "Ä x", strings.Repeat("long", 100), int64(-1), int64(0), int64(1), int64(1 << 50), []any{}, []any{"x", int64(1)}, map[string]any{}, map[string]any{"unknown": int64(1)}})
+	other := rapid.SampledFrom([]any{nil, true, "", "x", "Ä x", strings.Repeat("long", 100), int64(-1), int64(0), int64(1), int64(1 << 50), []any{},
+		[]any{"x", int64(1)}, map[string]any{}, map[string]any{"unknown": int64(1)}})
 	switch tree := tree.(type) {
 	case map[string]any:
 		names := slices.Sorted(maps.Keys(tree))

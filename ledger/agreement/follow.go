@@ -158,6 +158,7 @@ func Diverged(seq uint64, format string, args ...any) error {
 // LostBatches returns an [ErrDiverged] about an order that lacks batches which a node has. The
 // remedy differs from that of a single ledger: a node still has the batches, and a copy may not.
 func LostBatches(format string, args ...any) error {
-	return fmt.Errorf("%w: %s: the order was restored from an older copy, or lost its newest batches: restore nothing, stop every node, and begin the cluster again from the longest log (arl cluster evidence, arl cluster reseed)",
+	return fmt.Errorf("%w: %s: the order was restored from an older copy, or lost its newest batches: restore nothing, stop every node, and begin the "+
+		"cluster again from the longest log (arl cluster evidence, arl cluster reseed)",
 		ErrDiverged, fmt.Sprintf(format, args...))
 }

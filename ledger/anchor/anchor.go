@@ -69,7 +69,8 @@ func Read(fs vfs.FS, path, origin string) (newest Anchor, err error) {
 	content, err := io.ReadAll(io.LimitReader(file, 2*slotSize))
 	if err = errors.Join(err, file.Close()); err != nil {
 		if disk.Absent(err) {
-			return newest, fmt.Errorf("%w: %w: move the directory away and restore the anchor, or ask agents, witnesses and mirrors for the newest tree head that they saw, and pass --accept-anchor", ErrUnusable, err)
+			return newest, fmt.Errorf("%w: %w: move the directory away and restore the anchor, or ask agents, witnesses and mirrors for the newest "+
+				"tree head that they saw, and pass --accept-anchor", ErrUnusable, err)
 		}
 		return newest, fmt.Errorf("ledger: anchor %s: %w", path, err)
 	}
@@ -80,7 +81,8 @@ func Read(fs vfs.FS, path, origin string) (newest Anchor, err error) {
 		}
 	}
 	if !found {
-		return newest, fmt.Errorf("%w: %s holds no anchor of %s: restore the anchor, or ask agents, witnesses and mirrors for the newest tree head that they saw, and pass --accept-anchor", ErrUnusable, path, origin)
+		return newest, fmt.Errorf("%w: %s holds no anchor of %s: restore the anchor, or ask agents, witnesses and mirrors for the newest tree head "+
+			"that they saw, and pass --accept-anchor", ErrUnusable, path, origin)
 	}
 	return newest, nil
 }

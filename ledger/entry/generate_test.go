@@ -293,7 +293,8 @@ func drawTask(t *rapid.T, h entry.Header) *entry.Task {
 			"interrupt"),
 		From: state.Draw(t, "from"), To: state.Draw(t, "to"), Reason: genText.Draw(t, "reason"), Epoch: genCount.Draw(t, "epoch"),
 		RetryCount: genCount.Draw(t, "retries"), ResumeCount: genCount.Draw(t, "resumes"), Type: maybeText(t, "type", genWord),
-		MaxRetries: maybe(t, "max", rapid.Int64Range(0, entry.MaxRetries)), Agent: entry.Principal(maybeText(t, "agent", genName)), LeaseMS: maybe(t, "lease", rapid.Int64Range(entry.MinLeaseMS, entry.MaxLeaseMS))}
+		MaxRetries: maybe(t, "max", rapid.Int64Range(0, entry.MaxRetries)), Agent: entry.Principal(maybeText(t, "agent", genName)),
+		LeaseMS: maybe(t, "lease", rapid.Int64Range(entry.MinLeaseMS, entry.MaxLeaseMS))}
 	if rapid.Bool().Draw(t, "about") {
 		k.Op, k.Type = entry.TaskCreate, ""
 		k.About = &entry.TaskCase{Case: genName.Draw(t, "case"), Attempt: attemptID,

@@ -99,7 +99,8 @@ func pass(text string) string {
 	return strings.TrimSpace(text)
 }
 
-const word = `(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[_. -]?key|access[_. -]?key|private[_. -]?key|signing[_. -]?key|client[_. -]?key|credential|authorization|auth|session[_. -]?id|session|cookie|signature|bearer|dsn|connection[_. -]?string)`
+const word = `(?:pass(?:word|wd|phrase|code)?|pwd|secret|token|api[_. -]?key|access[_. -]?key|private[_. -]?key|signing[_. -]?key|` +
+	`client[_. -]?key|credential|authorization|auth|session[_. -]?id|session|cookie|signature|bearer|dsn|connection[_. -]?string)`
 
 var sensitiveName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)` + word + `|(?:^|[_-])key(?:$|[_-])|(?:^|_)uri$|(?:^|_)url$`)
@@ -121,7 +122,10 @@ var sorts = sync.OnceValue(func() []sort {
 		{regexp.MustCompile(`(?i)\b(bearer|basic|negotiate|digest)\s+["']?[a-z0-9._~+/=-]{6,}["']?`), "${1} [secret]"},
 		{regexp.MustCompile(`(?i)([\w.-]*` + word + `[\w.-]*["'\\]*\s*(?::=|=>|[:=])\s*)(?:\\?"[^"\[][^"]*"?|\\?'[^'\[][^']*'?|[^\s\["'\\,;&)}\]][^\s"',;&)}\]]*)`), "${1}[secret]"},
 		{regexp.MustCompile(`(?i)(--?[\w-]*` + word + `[\w-]*\s+)[^\s\[-][^\s]*`), "${1}[secret]"},
-		{regexp.MustCompile(`\b(?:sk|pk|rk|ak)[-_][A-Za-z0-9_-]{8,}|\bgh[opsur]_\w{8,}|\bgithub_pat_\w{8,}|\bglpat-[\w-]{8,}|\bxox[a-z]-[\w-]{8,}|\b(?:AKIA|ASIA|AROA)[A-Z0-9]{8,}|\bAIza[\w-]{16,}|\bya29\.[\w.-]{8,}|\bhf_\w{8,}|\bnpm_\w{8,}|\bpypi-[\w-]{8,}|\beyJ[\w-]{6,}(?:\.[\w-]*){0,2}|\bAGE-SECRET-KEY-\w+`), "[key]"},
+		{regexp.MustCompile(`\b(?:sk|pk|rk|ak)[-_][A-Za-z0-9_-]{8,}|` +
+			`\bgh[opsur]_\w{8,}|\bgithub_pat_\w{8,}|\bglpat-[\w-]{8,}|\bxox[a-z]-[\w-]{8,}|` +
+			`\b(?:AKIA|ASIA|AROA)[A-Z0-9]{8,}|\bAIza[\w-]{16,}|\bya29\.[\w.-]{8,}|\bhf_\w{8,}|\bnpm_\w{8,}|\bpypi-[\w-]{8,}|` +
+			`\beyJ[\w-]{6,}(?:\.[\w-]*){0,2}|\bAGE-SECRET-KEY-\w+`), "[key]"},
 		{regexp.MustCompile(`(?i)[\pL\pN._%+'-]+(?:@|%40|\s?[\[(]at[\])]\s?)[\pL\pN-]+(?:\.[\pL\pN-]+)*`), "[mail]"},
 		{regexp.MustCompile(`\b\d(?:[ -]?\d){12,18}\b`), "[number]"},
 	}

@@ -96,7 +96,8 @@ func TestKnownSecrets(t *testing.T) {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}
-	for name, want := range map[string]bool{"OPENAI_API_KEY": true, "DB_PASSWORD": true, "GITHUB_TOKEN": true, "DATABASE_URL": true, "MYSQL_PWD": true, "PWD": false, "OLDPWD": false, "PATH": false, "HOME": false, "LANG": false, "KEYBOARD": false} {
+	for name, want := range map[string]bool{"OPENAI_API_KEY": true, "DB_PASSWORD": true, "GITHUB_TOKEN": true, "DATABASE_URL": true,
+		"MYSQL_PWD": true, "PWD": false, "OLDPWD": false, "PATH": false, "HOME": false, "LANG": false, "KEYBOARD": false} {
 		if Sensitive(name) != want {
 			t.Errorf("Sensitive(%s) is %v", name, !want)
 		}

@@ -161,15 +161,16 @@ func TestTerms(t *testing.T) {
 		now   int64
 		want  string
 	}{
-		"one policy":            {links: []link{{"a", 0, 9}}, want: "a 9ms"},
-		"no witnesses":          {links: []link{{"", 0, 9}}, want: " 9ms"},
-		"another one":           {links: []link{{"a", 0, 9}, {"b", 1, 8}}, want: "b 8ms, a 9ms until 1"},
-		"the same":              {links: []link{{"a", 0, 9}, {"a", 1, 8}}, want: "a 8ms"},
-		"runs of the same":      {links: []link{{"a", 0, 3}, {"a", 1, 9}, {"b", 2, 8}, {"b", 3, 7}}, want: "b 7ms, a 3ms until 2"},
-		"back again":            {links: []link{{"a", 0, 9}, {"b", 1, 8}, {"a", 2, 7}}, want: "a 7ms, b 8ms until 2, a 9ms until 1"},
-		"long ago":              {links: []link{{"g", 0, 1}, {"a", 0, 9}, {"b", 1, 8}, {"c", 31 * day, 7}}, now: 61*day + 1, want: "c 7ms, g 1ms until 1"},
-		"not so long ago":       {links: []link{{"g", 0, 1}, {"a", 0, 9}, {"b", 1, 8}, {"c", 31 * day, 7}}, now: 61 * day, want: "c 7ms, b 8ms until 3, g 1ms until 1"},
-		"more than are counted": {links: []link{{"g", 0, 1}, {"a", 0, 1}, {"b", 0, 1}, {"c", 0, 1}, {"d", 0, 1}, {"e", 0, 1}, {"f", 0, 1}}, want: "f 1ms, e 1ms until 6, d 1ms until 5, c 1ms until 4, b 1ms until 3, g 1ms until 1"},
+		"one policy":       {links: []link{{"a", 0, 9}}, want: "a 9ms"},
+		"no witnesses":     {links: []link{{"", 0, 9}}, want: " 9ms"},
+		"another one":      {links: []link{{"a", 0, 9}, {"b", 1, 8}}, want: "b 8ms, a 9ms until 1"},
+		"the same":         {links: []link{{"a", 0, 9}, {"a", 1, 8}}, want: "a 8ms"},
+		"runs of the same": {links: []link{{"a", 0, 3}, {"a", 1, 9}, {"b", 2, 8}, {"b", 3, 7}}, want: "b 7ms, a 3ms until 2"},
+		"back again":       {links: []link{{"a", 0, 9}, {"b", 1, 8}, {"a", 2, 7}}, want: "a 7ms, b 8ms until 2, a 9ms until 1"},
+		"long ago":         {links: []link{{"g", 0, 1}, {"a", 0, 9}, {"b", 1, 8}, {"c", 31 * day, 7}}, now: 61*day + 1, want: "c 7ms, g 1ms until 1"},
+		"not so long ago":  {links: []link{{"g", 0, 1}, {"a", 0, 9}, {"b", 1, 8}, {"c", 31 * day, 7}}, now: 61 * day, want: "c 7ms, b 8ms until 3, g 1ms until 1"},
+		"more than are counted": {links: []link{{"g", 0, 1}, {"a", 0, 1}, {"b", 0, 1}, {"c", 0, 1}, {"d", 0, 1}, {"e", 0, 1}, {"f", 0, 1}},
+			want: "f 1ms, e 1ms until 6, d 1ms until 5, c 1ms until 4, b 1ms until 3, g 1ms until 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chain := verify.NewChain()

@@ -79,7 +79,8 @@ func TestWhatIsPushedIsChecked(t *testing.T) {
 	must(t, err)
 	text := headText(s.Newest().Head)
 	forged := strings.ReplaceAll(lines, "stranger.example", "anna.example")
-	for name, signed := range map[string]string{"forged": text + "\n" + forged, "nobody's": text + "\n", "garbage": "hello", "of another log": "x\n1\n" + s.Newest().Root.String() + "\n\n" + lines, "large": text + "\n" + strings.Repeat("x", verify.MaxNote)} {
+	for name, signed := range map[string]string{"forged": text + "\n" + forged, "nobody's": text + "\n", "garbage": "hello",
+		"of another log": "x\n1\n" + s.Newest().Root.String() + "\n\n" + lines, "large": text + "\n" + strings.Repeat("x", verify.MaxNote)} {
 		n, err := r.Push(signed)
 		_, malformed := errors.AsType[*verify.FormatError](err)
 		if n != 0 || err == nil || malformed != (name == "garbage" || name == "of another log" || name == "large") {

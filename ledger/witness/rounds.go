@@ -169,7 +169,8 @@ func NewRounds(c RoundsConfig) (*Rounds, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &Rounds{cfg: c, stopped: make(chan *ConflictError, 1), changed: make(chan struct{}), states: map[string]*State{}, urgent: rate.NewLimiter(rate.Every(max(c.Every, time.Millisecond)), urgentBurst)}
+	r := &Rounds{cfg: c, stopped: make(chan *ConflictError, 1), changed: make(chan struct{}), states: map[string]*State{},
+		urgent: rate.NewLimiter(rate.Every(max(c.Every, time.Millisecond)), urgentBurst)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.refresh()

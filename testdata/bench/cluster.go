@@ -389,7 +389,8 @@ func compare(name string, l layout, target float64, sides [2][]measured) row {
 	rate := func(m measured) float64 { return m.rate }
 	cpu := func(i int) func(measured) float64 { return func(m measured) float64 { return m.cpu[i] } }
 	return row{name: name, value: median(ratios), unit: "× one node", target: target,
-		detail: fmt.Sprintf("%.0f and %.0f entries/s; µs of processor time an entry: leader %.0f, followers %.0f and %.0f, one node %.0f; %s, one disk; ratios %.2f; turns again, since the lead was lost: %d",
+		detail: fmt.Sprintf("%.0f and %.0f entries/s; µs of processor time an entry: leader %.0f, followers %.0f and %.0f, one node %.0f; %s, one "+
+			"disk; ratios %.2f; turns again, since the lead was lost: %d",
 			of(0, rate), of(1, rate), of(0, cpu(0)), of(0, cpu(1)), of(0, cpu(2)), of(1, cpu(0)), l.name(), ratios, lost)}
 }
 

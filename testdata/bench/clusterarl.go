@@ -256,7 +256,8 @@ func publishing(ctx context.Context, b *bench) error {
 			}
 			syscall.Sync()
 		}
-		b.print(row{name: "publishing to " + map[string]string{"file": "a directory", "s3": "an S3 store in process"}[to] + " while 1024 submitters register", value: median(ratios), unit: "× the rate of registration", target: 1,
+		b.print(row{name: "publishing to " + map[string]string{"file": "a directory",
+			"s3": "an S3 store in process"}[to] + " while 1024 submitters register", value: median(ratios), unit: "× the rate of registration", target: 1,
 			detail: fmt.Sprintf("%.0f entries/s of the publisher's time, %.0f entries/s registered; ratios %.3g", median(rates), median(registered), ratios)})
 	}
 	return nil

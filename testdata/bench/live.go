@@ -28,7 +28,8 @@ import (
 var questions = []string{
 	`{"history":{"case":"order-%d","step":"charge","effect":"compensable","idempotent":true},"error":{"http_status":503},"elapsed_ms":1500}`,
 	`{"history":{"case":"search-%d","step":"search","effect":"none"},"error":{"text":"Error code: 429 - {'error': {'message': 'Rate limit reached for requests'}}"}}`,
-	`{"history":{"case":"write-%d","step":"write","effect":"irrevocable"},"error":{"text":"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\nTimeoutError: the read operation timed out"}}`,
+	`{"history":{"case":"write-%d","step":"write","effect":"irrevocable"},"error":{"text":"Traceback (most recent call last):\n  File \"a.py\", line ` +
+		`3, in <module>\nTimeoutError: the read operation timed out"}}`,
 	`{"history":{"case":"model-%d","step":"plan","effect":"none","failure":{"class":"output","code":"malformed"},"rungs":[{"class":"output","code":"malformed",` +
 		`"rule":{"id":"output.malformed","rung":0},"strategy":"retry_altered","result":"failed"}]},"explain":true}`,
 }

@@ -53,7 +53,8 @@ func TestArrive(t *testing.T) {
 			decision += "}"
 		}
 	}
-	l.submit("outcome", "mailer", fmt.Sprintf(`{"wid": "letter", "incident": %s, "decision": %s, "exec": "mailer#letter", "result": "irrevocable", "residual": "the letter is sent", "observed_at": 1}`, id, decision))
+	l.submit("outcome", "mailer", fmt.Sprintf(`{"wid": "letter", "incident": %s, "decision": %s, "exec": "mailer#letter", "result": "irrevocable", `+
+		`"residual": "the letter is sent", "observed_at": 1}`, id, decision))
 	free.await(`document.getElementById("news").textContent.includes("press r") || document.getElementById("lead").textContent.includes("FAILED")`)
 	free.do(chromedp.KeyEvent("r"))
 	free.says("FAILED")

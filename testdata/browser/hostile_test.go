@@ -46,7 +46,9 @@ func TestHostileTexts(t *testing.T) {
 		for _, width := range []int64{1280, 390} {
 			tab.look(width, "light")
 			if wide := eval[int64](tab, "document.documentElement.scrollWidth"); wide > width {
-				t.Errorf("%s is %d px wide on %d px: %s", view, wide, width, eval[string](tab, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => e.outerHTML.slice(0, 100)).slice(0, 5).join("\n")`))
+				t.Errorf("%s is %d px wide on %d px: %s", view, wide, width,
+					eval[string](tab, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth).map(e => `+
+						`e.outerHTML.slice(0, 100)).slice(0, 5).join("\n")`))
 			}
 		}
 		for _, broken := range tab.axe() {

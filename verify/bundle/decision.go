@@ -369,7 +369,8 @@ func (c *checking) automatic() error {
 		return err
 	}
 	c.passed(stepDecision, "INC-2", 1, "within the coordinator's limits: %d of %d members, %d of %d agents", impact.Members, limit.Members, impact.Agents, limit.Agents)
-	c.notChecked("the cause (INC-2), edges over which others signaled, that what too few signaled follows from the rest, limits over a rolling window, and overlap with other incidents: they need the whole log")
+	c.notChecked("the cause (INC-2), edges over which others signaled, that what too few signaled follows from the rest, limits over a rolling " +
+		"window, and overlap with other incidents: they need the whole log")
 	return nil
 }
 

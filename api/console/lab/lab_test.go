@@ -430,7 +430,8 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := s.done(s.post("/lab/replay", values))
-	for _, text := range []string{"diverged", "traces.ndjson", "rebook-two-outages", "/code", "timeout", "unavailable", "the run does not follow from its scenario and policy", "/lab/runs/runs/whole/case?id=rebook-two-outages"} {
+	for _, text := range []string{"diverged", "traces.ndjson", "rebook-two-outages", "/code", "timeout", "unavailable",
+		"the run does not follow from its scenario and policy", "/lab/runs/runs/whole/case?id=rebook-two-outages"} {
 		if !strings.Contains(page, text) {
 			t.Errorf("a replay that diverges does not say %q: %s", text, page)
 		}

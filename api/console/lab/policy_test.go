@@ -102,7 +102,8 @@ func TestHostile(t *testing.T) {
 	s.run(name, recovery.Default())
 	at := "/lab/runs/runs/" + url.PathEscape(name)
 	values := regexp.MustCompile(`(value|href|action)="[^"]*"`) // sent, and not shown
-	for _, path := range []string{"/lab", at, at + "/cases", at + "/case?id=" + url.QueryEscape(id), "/lab/sweep", "/lab/compare", "/lab/replay", "/lab/policy?policy=" + url.QueryEscape("runs/<b onload=y>\u202e.yaml")} {
+	for _, path := range []string{"/lab", at, at + "/cases", at + "/case?id=" + url.QueryEscape(id), "/lab/sweep", "/lab/compare", "/lab/replay",
+		"/lab/policy?policy=" + url.QueryEscape("runs/<b onload=y>\u202e.yaml")} {
 		w := s.ask(http.MethodGet, path, "", "", http.StatusOK)
 		for _, raw := range []string{"<script>alert", "<img src", "<b onload", "\u202e"} {
 			if strings.Contains(values.ReplaceAllString(w.Body.String(), ""), raw) {

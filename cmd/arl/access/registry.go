@@ -93,7 +93,8 @@ func (m *Machine) EngineSigner(ctx context.Context, reg *Recording, file string)
 	loaded, err := m.LoadKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if reg.profile == nil {
-			return nil, exit.With(exit.Denied, fmt.Errorf("the key of the authority of %s is not on this machine: let the authority enrol an engine (arl agent enrol --roles engine), and pass --key", reg.Root.Origin))
+			return nil, exit.With(exit.Denied, fmt.Errorf("the key of the authority of %s is not on this machine: let the authority enrol an engine "+
+				"(arl agent enrol --roles engine), and pass --key", reg.Root.Origin))
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, err

@@ -128,7 +128,8 @@ func TestContradictions(t *testing.T) {
 	token := m.token("a")
 	parts := strings.Split(token, ".")
 	parts[2] = strings.Repeat("A", len(parts[2]))
-	if said := m.refused(4, "serve", "--cluster", "--data", "b", "--listen", "127.0.0.1:0", "--peer-listen", m.own, "--etcd-listen", m.own, "--join", strings.Join(parts, ".")); !strings.Contains(said, "not of the cluster that the token names") {
+	if said := m.refused(4, "serve", "--cluster", "--data", "b", "--listen", "127.0.0.1:0", "--peer-listen", m.own, "--etcd-listen", m.own, "--join",
+		strings.Join(parts, ".")); !strings.Contains(said, "not of the cluster that the token names") {
 		t.Errorf("a token of another cluster: %s", said)
 	}
 	if said := m.refused(6, "serve", "--cluster", "--data", "b", "--listen", "127.0.0.1:0", "--peer-listen", m.own, "--etcd-listen", m.own); !strings.Contains(said, "was to join a cluster") {

@@ -65,7 +65,9 @@ func TestRollingUpgrade(t *testing.T) {
 	m.newer = ""
 	behind := c.nodes[1]
 	behind.stop()
-	if said := m.refused(78, "serve", "--data", behind.data, "--cluster", "--listen", strings.TrimPrefix(behind.url, "http://")); !strings.Contains(said, "too old for its cluster") || !strings.Contains(said, "has format 2, and this program knows formats up to 1") {
+	if said := m.refused(78, "serve", "--data", behind.data, "--cluster", "--listen",
+		strings.TrimPrefix(behind.url, "http://")); !strings.Contains(said, "too old for its cluster") ||
+		!strings.Contains(said, "has format 2, and this program knows formats up to 1") {
 		t.Errorf("the older program: %s", said)
 	}
 	token := m.token("a")

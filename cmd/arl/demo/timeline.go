@@ -57,7 +57,8 @@ func (t *timeline) say(l line) {
 		text = string(l.Exec) + ": " + text
 	}
 	faint := lipgloss.NewStyle().Faint(true)
-	_, err := lipgloss.Fprint(t.out, fmt.Sprintf("%s %s %s\n", faint.Render(fmt.Sprintf("%6.3fs %4s", float64(l.AtMS)/1000, index)), style(l.Kind).Render(fmt.Sprintf("%-11s", l.Who)), text)) // Fprint drops colors that out cannot show
+	_, err := lipgloss.Fprint(t.out, fmt.Sprintf("%s %s %s\n", faint.Render(fmt.Sprintf("%6.3fs %4s", float64(l.AtMS)/1000, index)),
+		style(l.Kind).Render(fmt.Sprintf("%-11s", l.Who)), text)) // Fprint drops colors that out cannot show
 	t.err = errors.Join(t.err, err)
 }
 

@@ -191,11 +191,13 @@ func failedVerification(err error) bool {
 // of its own.
 func SystemCode(err error) int {
 	switch {
-	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, export.ErrDamaged), errors.Is(err, audit.ErrDamaged), errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor), errors.Is(err, agreement.ErrDiverged):
+	case errors.Is(err, ledger.ErrCorrupt), errors.Is(err, export.ErrDamaged), errors.Is(err, audit.ErrDamaged),
+		errors.Is(err, ledger.ErrRolledBack), errors.Is(err, ledger.ErrLost), errors.Is(err, ledger.ErrAnchor), errors.Is(err, agreement.ErrDiverged):
 		return Inconsistent
 	case errors.Is(err, ledger.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return NotFound
-	case errors.Is(err, ledger.ErrInUse), errors.Is(err, export.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, engine.ErrUsed), errors.Is(err, record.ErrOther), errors.Is(err, agreement.ErrTrimmed):
+	case errors.Is(err, ledger.ErrInUse), errors.Is(err, export.ErrInUse), errors.Is(err, fs.ErrExist), errors.Is(err, engine.ErrUsed),
+		errors.Is(err, record.ErrOther), errors.Is(err, agreement.ErrTrimmed):
 		return Conflict
 	case errors.Is(err, context.Canceled):
 		return Interrupted
@@ -397,7 +399,8 @@ func Meanings() []Meaning {
 		{Incomplete, "rollback incomplete", "An incident ended PARTIAL or FAILED: some effects were not undone. arl incident show names these effects, with the reports of their agents."},
 		{RateLimited, "rate limited", "The client sends too many requests, or the issuer has used its hourly quota. Send the same bytes again later."},
 		{Incomparable, "not comparable", "The replay cannot be compared: engine, policy, configuration or scenario differs from the run."},
-		{Inconclusive, "inconclusive", "The command found nothing false, but could not check everything. From arl verify: the signer is not checked, or whether two tree heads are of one log; the message says " +
+		{Inconclusive, "inconclusive", "The command found nothing false, but could not check everything. From arl verify: the signer is not checked, " +
+			"or whether two tree heads are of one log; the message says " +
 			"which file to give. From a report: too few cases failed, or a gate needs a value that was not observed."},
 		{IO, "input/output", "A write or a sync failed. A ledger then stops at once. The entries that the ledger acknowledged are on disk."},
 		{Config, "configuration", "A setting, a profile or a policy file is wrong; the message names file, line and key."},

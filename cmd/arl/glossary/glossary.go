@@ -74,5 +74,5 @@ func All() []Explanation {
 	for _, e := range exit.Meanings() {
 		all = append(all, Explanation{strconv.Itoa(e.Code), "exit code: " + e.Title, e.Text, ""})
 	}
-	return slices.Concat(all, rules(), agentRules(), indexRules(), vocabulary())
+	return slices.Concat(all, entryRules(), workRules(), agentRules(), indexRules(), vocabulary())
 }

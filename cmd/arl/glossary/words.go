@@ -41,7 +41,8 @@ func incidentWords() []Explanation {
 	return slices.Concat(
 		sortOf("state of an incident",
 			state(entry.IncidentReported, "A signal opened the incident. No decision is made yet.").but("arl incident preview shows what a decision would undo"),
-			state(entry.IncidentContained, "A fence stands around the executions that a rollback may undo. No decision about the rollback is made yet.").but("arl incident preview shows what a decision would undo"),
+			state(entry.IncidentContained, "A fence stands around the executions that a rollback may undo. No decision about the "+
+				"rollback is made yet.").but("arl incident preview shows what a decision would undo"),
 			state(entry.IncidentEscalated, "The coordinator may not decide alone. A proposal waits for approvers.").but("arl incident approve computes the plan, and signs the answer"),
 			state(entry.IncidentAuthorized, "A plan is in force. Its agents undo their members and report outcomes.").
 				but("arl incident show names the agents whose outcome is missing; arl escalation acknowledge answers an amend that no approver answered"),

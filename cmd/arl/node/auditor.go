@@ -26,7 +26,8 @@ func OpenWitness(c *witness.Config) (*witness.Witness, error) {
 	case errors.Is(err, witness.ErrInUse):
 		return nil, exit.With(exit.Conflict, err)
 	case errors.Is(err, witness.ErrState):
-		return nil, exit.Remedied("begin a new witness in an empty directory, with another --name, and write its key into the policies of the ledgers: a witness that forgot its cosignatures could cosign a fork", exit.With(exit.Config, err))
+		return nil, exit.Remedied("begin a new witness in an empty directory, with another --name, and write its key into the policies of the "+
+			"ledgers: a witness that forgot its cosignatures could cosign a fork", exit.With(exit.Config, err))
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, exit.Remedied("pass --name NAME to make a new witness", exit.With(exit.Config, fmt.Errorf("no witness in %s", c.Dir)))
 	case err != nil:

@@ -178,7 +178,8 @@ func (o *Options) rebuilding(ctx context.Context, began time.Time) (tell func(do
 
 // Prepare opens a data directory without its log.
 func Prepare(o Options) (*Node, error) {
-	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve, serves: o.Serves, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase, keyUsed: o.KeyUsed, failed: o.Failed, unread: o.Unread}
+	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve,
+		serves: o.Serves, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase, keyUsed: o.KeyUsed, failed: o.Failed, unread: o.Unread}
 	if n.failed == nil {
 		n.failed = func(error) {}
 	}
@@ -457,7 +458,8 @@ func CoordinatorCounts(chain *verify.Chain, keyID string) error {
 
 // CoordinatorRemedy returns the remedy for a coordinator's key that does not count.
 func (n *Node) CoordinatorRemedy() string {
-	return fmt.Sprintf("restore the key from a backup; if the key is lost or revoked, move the file away, start with --accept-no-coordinator, enrol another key (arl key generate --out %[1]s; arl agent enrol --principal %[2]s --roles %[2]s --domain ledger --key %[1]s) and start again",
+	return fmt.Sprintf("restore the key from a backup; if the key is lost or revoked, move the file away, start with --accept-no-coordinator, enrol "+
+		"another key (arl key generate --out %[1]s; arl agent enrol --principal %[2]s --roles %[2]s --domain ledger --key %[1]s) and start again",
 		n.CoordinatorKey(), Coordinator)
 }
 

@@ -18,7 +18,8 @@ func FoundingPolicy(path string, index bool) (*entry.Policy, error) {
 	}
 	policy, err := LoadPolicy(path)
 	if err == nil && policy.Authority != nil {
-		err = exit.With(exit.Config, errors.New("the first start makes the authority's key, and this key signs the genesis policy: leave authority out of the file, and name another authority later with arl policy apply"))
+		err = exit.With(exit.Config, errors.New("the first start makes the authority's key, and this key signs the genesis policy: leave authority "+
+			"out of the file, and name another authority later with arl policy apply"))
 	}
 	if err == nil && !index {
 		err = withoutIndex(policy)

@@ -147,6 +147,7 @@ func exposition(r *drift.Result) string {
 		f := &r.Findings[i]
 		fmt.Fprintf(&b, "arl_drift{test=%q,class=%q} %d\n", f.Test, f.Class, number(f.Drifted))
 	}
-	fmt.Fprintf(&b, "# HELP arl_drift_cases Failing cases that were compared.\n# TYPE arl_drift_cases gauge\narl_drift_cases{side=\"report\"} %d\narl_drift_cases{side=\"window\"} %d\n", r.Before, r.Window)
+	fmt.Fprintf(&b, "# HELP arl_drift_cases Failing cases that were compared.\n# TYPE arl_drift_cases gauge\narl_drift_cases{side=\"report\"} "+
+		"%d\narl_drift_cases{side=\"window\"} %d\n", r.Before, r.Window)
 	return b.String()
 }

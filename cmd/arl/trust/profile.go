@@ -180,7 +180,8 @@ func (s *Store) Save(p *Profile) error {
 	known, err := s.Profile(p.Name)
 	switch {
 	case err == nil && !known.Root.SameLedger(p.Root):
-		return exit.With(exit.Config, fmt.Errorf("profile %s pins genesis %s, and this ledger has genesis %s: it is another ledger; remove the profile to pin this ledger instead", p.Name, known.Root.Genesis, p.Root.Genesis))
+		return exit.With(exit.Config, fmt.Errorf("profile %s pins genesis %s, and this ledger has genesis %s: it is another ledger; remove the "+
+			"profile to pin this ledger instead", p.Name, known.Root.Genesis, p.Root.Genesis))
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	case err == nil && p.Root.Seen == "":

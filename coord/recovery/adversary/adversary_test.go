@@ -110,17 +110,20 @@ func TestDefaultPasses(t *testing.T) {
 
 // weakened are policies with one weakness each, by the mutation made for it.
 var weakened = map[string][]string{
-	"safety_critical":    {"      when: safety_critical\n", "      when: safety_critical && epoch < 0\n"},
-	"critical_effect":    {`risk == "critical" && effects != "none"`, `risk == "critical" && effects == "complete"`},
-	"poisoned_output":    {"        - { strategy: quarantine, severity: critical }\n", "        - { strategy: retry }\n"},
-	"filtered_again":     {"variant: reflect, when: benign", "variant: reflect"},
-	"denied_again":       {"    - id: access.denied\n      when: class == \"access\" && code == \"denied\"\n      ladder:\n", "    - id: access.denied\n      when: class == \"access\" && code == \"denied\"\n      ladder:\n        - { strategy: retry_altered, variant: refresh_credential }\n"},
+	"safety_critical": {"      when: safety_critical\n", "      when: safety_critical && epoch < 0\n"},
+	"critical_effect": {`risk == "critical" && effects != "none"`, `risk == "critical" && effects == "complete"`},
+	"poisoned_output": {"        - { strategy: quarantine, severity: critical }\n", "        - { strategy: retry }\n"},
+	"filtered_again":  {"variant: reflect, when: benign", "variant: reflect"},
+	"denied_again": {"    - id: access.denied\n      when: class == \"access\" && code == \"denied\"\n      ladder:\n",
+		"    - id: access.denied\n      when: class == \"access\" && code == \"denied\"\n      ladder:\n        - { strategy: retry_altered, variant: " +
+			"refresh_credential }\n"},
 	"lying_success":      {"      verify: true #", "      verify: false #"},
 	"attempts_exhausted": {"attempts: 6 ", "attempts: 60 "},
 	"cost_exhausted":     {"cost_micro_usd: 2000000", "cost_micro_usd: 200000000"},
 	"time_exhausted":     {"deadline_ms: 900000", "deadline_ms: 9000000"},
 	"refusal_loop":       {"{ strategy: fallback_model, enabled: false }", "{ strategy: retry }"},
-	"crash_loop": {"repeats >= 4", "repeats >= 40", "{ strategy: fail_reassign, when: \"!checkpoint\" }", "{ strategy: fail_reassign, max: 9, backoff: { base_ms: 1, factor: 2, max_ms: 9, jitter_ppm: 0 }, when: \"!checkpoint\" }",
+	"crash_loop": {"repeats >= 4", "repeats >= 40", "{ strategy: fail_reassign, when: \"!checkpoint\" }",
+		"{ strategy: fail_reassign, max: 9, backoff: { base_ms: 1, factor: 2, max_ms: 9, jitter_ppm: 0 }, when: \"!checkpoint\" }",
 		"{ strategy: checkpoint_resume, max: 2, when: checkpoint", "{ strategy: checkpoint_resume, max: 9, backoff: { base_ms: 1, factor: 2, max_ms: 9, jitter_ppm: 0 }, when: checkpoint"},
 	"invalid_again": {"code == \"invalid\"\n      ladder:\n", "code == \"invalid\"\n      ladder:\n        - { strategy: retry }\n"},
 	"quota_again":   {"{ strategy: fallback_model, account: other }", "{ strategy: retry }"},

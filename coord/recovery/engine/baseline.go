@@ -54,7 +54,8 @@ func (base *Baseline) of(scenario entry.Digest) error {
 
 // NewBaseline takes the values from a report that other reports are compared with.
 func NewBaseline(r *Report, digest entry.Digest) *Baseline {
-	b := &Baseline{Digest: digest, PolicyDigest: r.PolicyDigest, ScenarioDigest: r.ScenarioDigest, Classes: byClass(r.Classes), Slices: bySlice(r.Slices), CostPerCaseMicroUSD: r.Spent.CostPerCaseMicroUSD, LatencyP95MS: r.Spent.LatencyP95MS, Unpriced: r.Spent.Unpriced}
+	b := &Baseline{Digest: digest, PolicyDigest: r.PolicyDigest, ScenarioDigest: r.ScenarioDigest, Classes: byClass(r.Classes),
+		Slices: bySlice(r.Slices), CostPerCaseMicroUSD: r.Spent.CostPerCaseMicroUSD, LatencyP95MS: r.Spent.LatencyP95MS, Unpriced: r.Spent.Unpriced}
 	if slices.ContainsFunc(r.Gates, func(g Gate) bool { return g.Gate == gateStrategies && g.Verdict == Unknown }) {
 		b.Missing = r.MissingStrategies
 	}

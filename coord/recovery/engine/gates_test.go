@@ -40,7 +40,8 @@ func TestGates(t *testing.T) {
 		{name: "too few cases", path: "thresholds.cases_min", value: 95, gate: "cases_min", verdict: Unknown, want: Inconclusive},
 		{name: "just enough cases", path: "thresholds.cases_min", value: 94, gate: "cases_min", verdict: Pass, want: Promote},
 		{name: "rate", path: "thresholds.recovery_rate_min_ppm", value: 755320, gate: "recovery_rate_min", verdict: Fail, want: Reject},
-		{name: "rate just enough", document: [2]string{"slices: [adversarial, holdout]", "slices: [holdout]"}, path: "thresholds.recovery_rate_min_ppm", value: 755319, gate: "recovery_rate_min", verdict: Pass, want: Promote},
+		{name: "rate just enough", document: [2]string{"slices: [adversarial, holdout]", "slices: [holdout]"},
+			path: "thresholds.recovery_rate_min_ppm", value: 755319, gate: "recovery_rate_min", verdict: Pass, want: Promote},
 		{name: "cost", path: "thresholds.cost_per_case_max_micro_usd", value: 42000, gate: "cost_per_case_max", verdict: Fail, want: Reject},
 		{name: "latency", path: "thresholds.latency_p95_max_ms", value: 30000, gate: "latency_p95_max", verdict: Fail, want: Reject},
 		{

@@ -17,8 +17,9 @@ import (
 func answered(tb testing.TB, payload string, keep ...string) scenario.Case {
 	tb.Helper()
 	c := scenario.Case{ID: "order-7", Agent: "desk", Keep: keep, Steps: []scenario.Step{{ID: "write", Effect: entry.EffectNone,
-		Attempt:  scenario.Attempt{Outcome: scenario.Failed, Failure: &scenario.Failure{Label: scenario.Label{Class: "capacity", Code: "overloaded"}}},
-		Attempts: []scenario.Attempt{{Variation: scenario.Variation{Strategy: "fallback_model"}, Outcome: scenario.OK, OutputDigest: entry.DigestOf(payload), Payload: payload, Citations: []string{"https://example.com/a"}}}}}}
+		Attempt: scenario.Attempt{Outcome: scenario.Failed, Failure: &scenario.Failure{Label: scenario.Label{Class: "capacity", Code: "overloaded"}}},
+		Attempts: []scenario.Attempt{{Variation: scenario.Variation{Strategy: "fallback_model"}, Outcome: scenario.OK,
+			OutputDigest: entry.DigestOf(payload), Payload: payload, Citations: []string{"https://example.com/a"}}}}}}
 	line, err := scenario.Encode(c)
 	if err != nil {
 		tb.Fatal(err)

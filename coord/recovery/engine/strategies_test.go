@@ -104,7 +104,8 @@ func strategiesGateOf(t *testing.T, r *Report) (verdict Verdict, cases int64) {
 // replayed.
 func TestMissingStrategyIsNoPass(t *testing.T) {
 	rule := func(id, class, strategy string) string {
-		return fmt.Sprintf("    - id: %s\n      when: class == %q && task_type != \"refund\"\n      strategy: %s\n      ladder:\n        - { strategy: retry }\n        - { strategy: escalate }\n", id, class, strategy)
+		return fmt.Sprintf("    - id: %s\n      when: class == %q && task_type != \"refund\"\n      strategy: %s\n      ladder:\n        - { "+
+			"strategy: retry }\n        - { strategy: escalate }\n", id, class, strategy)
 	}
 	document := strings.Replace(string(recovery.DefaultDocument()), "\n  rules:\n", `
   strategies:

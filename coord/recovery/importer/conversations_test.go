@@ -169,7 +169,8 @@ func TestOneTranscriptInEveryForm(t *testing.T) {
 	for format, rewrite := range map[Format]func(map[string]any) any{Anthropic: asBlocks, OpenAIResponses: asItems} {
 		var out []any
 		for _, run := range runs {
-			out = append(out, map[string]any{"task_id": run["task_id"], "trial": run["trial"], "reward": run["reward"], map[Format]string{Anthropic: "messages", OpenAIResponses: "items"}[format]: rewrite(run)})
+			out = append(out, map[string]any{"task_id": run["task_id"], "trial": run["trial"], "reward": run["reward"],
+				map[Format]string{Anthropic: "messages", OpenAIResponses: "items"}[format]: rewrite(run)})
 		}
 		written, err := json.Marshal(out)
 		if err != nil {
@@ -249,19 +250,22 @@ func TestBadConversations(t *testing.T) {
 		{"responses: inner item", OpenAIResponses, `{"response": {"output": [7]}}`, "malformed 1 1 /response/output/0: holds a number", 0},
 		{"responses: no name", OpenAIResponses, `{"output": [{"type": "function_call", "call_id": "a"}]}`, "malformed 1 1 /output/0/name: is missing", 0},
 		{"responses: no role", OpenAIResponses, `{"input": [{"content": "x"}]}`, "malformed 1 1 /input/0/role: is missing", 0},
-		{"responses: lone output", OpenAIResponses, `{"output": [{"type": "function_call_output", "call_id": "a"}]}` + "\n" + `{"output": []}`, `malformed 1 1 /output/0/call_id: "a" answers no open call`, 1},
+		{"responses: lone output", OpenAIResponses, `{"output": [{"type": "function_call_output", "call_id": "a"}]}` + "\n" + `{"output": []}`,
+			`malformed 1 1 /output/0/call_id: "a" answers no open call`, 1},
 		{"anthropic: nothing", Anthropic, `{}`, "malformed 1 1 /messages: is missing", 0},
 		{"anthropic: role", Anthropic, `{"messages": [{"role": "tool"}]}`, `malformed 1 1 /messages/0/role: is "tool"`, 0},
 		{"anthropic: content", Anthropic, `{"messages": [{"role": "user", "content": {}}]}`, "malformed 1 1 /messages/0/content: holds an object", 0},
 		{"anthropic: block", Anthropic, `{"messages": [{"role": "user", "content": [7]}]}`, "malformed 1 1 /messages/0/content/0: holds a number", 0},
 		{"anthropic: no type", Anthropic, `{"messages": [{"role": "user", "content": [{}]}]}`, "malformed 1 1 /messages/0/content/0/type: is missing", 0},
 		{"anthropic: no name", Anthropic, `{"content": [{"type": "tool_use", "id": "a"}]}`, "malformed 1 1 /content/0/name: is missing", 0},
-		{"anthropic: lone result", Anthropic, `{"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}]}`, `malformed 1 1 /messages/0/content/0/tool_use_id: "a" answers no open call`, 0},
+		{"anthropic: lone result", Anthropic, `{"messages": [{"role": "user", "content": [{"type": "tool_result", "tool_use_id": "a"}]}]}`,
+			`malformed 1 1 /messages/0/content/0/tool_use_id: "a" answers no open call`, 0},
 		{"group: nothing", GroupChat, `{}`, "malformed 1 1 /history: is missing", 0},
 		{"group: empty", GroupChat, `{"history": []}`, "malformed 1 1 /history: is empty", 0},
 		{"group: nobody", GroupChat, `{"history": [{"content": "x"}]}`, "malformed 1 1 /history/0/name: is missing", 0},
 		{"group: calls", GroupChat, `{"messages": [{"source": "a", "type": "ToolCallRequestEvent", "content": "x"}]}`, "malformed 1 1 /messages/0/content: holds a string and not an array", 0},
-		{"group: lone result", GroupChat, `{"messages": [{"source": "a", "type": "ToolCallExecutionEvent", "content": [{"call_id": "k"}]}]}`, `malformed 1 1 /messages/0/content/0/call_id: "k" answers no open call`, 0},
+		{"group: lone result", GroupChat, `{"messages": [{"source": "a", "type": "ToolCallExecutionEvent", "content": [{"call_id": "k"}]}]}`,
+			`malformed 1 1 /messages/0/content/0/call_id: "k" answers no open call`, 0},
 		{"langsmith: no id", LangSmith, `{"run_type": "llm"}`, "malformed 1 1 /id: is missing", 0},
 		{"langsmith: no type", LangSmith, `{"id": "x"}`, "malformed 1 1 /run_type: is missing", 0},
 		{"langsmith: no UUID", LangSmith, `{"runs": [{"id": "x", "run_type": "llm"}]}`, `malformed 1 1 /runs/0/trace_id: is "x"`, 0},
@@ -275,7 +279,8 @@ func TestBadConversations(t *testing.T) {
 		{"wfcommons: no child", WfCommons, `{"workflow": {"tasks": [{"id": "a", "children": ["b"]}]}}`, `malformed 1 1 /workflow/tasks/0/children/0: is "b", which is no task`, 0},
 		{"wfcommons: cycle", WfCommons, `{"workflow": {"tasks": [{"id": "a", "parents": ["b"]}, {"id": "b", "parents": ["a"]}]}}`, "malformed 1 1 /workflow/tasks/0: depends on itself", 0},
 		{"wfcommons: runtime", WfCommons, `{"workflow": {"tasks": [{"id": "a", "runtime": -1}]}}`, "malformed 1 1 /workflow/tasks/0/runtime: is -1", 0},
-		{"wfcommons: executed", WfCommons, `{"workflow": {"specification": {"tasks": [{"id": "a"}]}, "execution": {"tasks": [{"id": "b"}]}}}`, `malformed 1 1 /workflow/execution/tasks/0/id: is "b", which is no task`, 0},
+		{"wfcommons: executed", WfCommons, `{"workflow": {"specification": {"tasks": [{"id": "a"}]}, "execution": {"tasks": [{"id": "b"}]}}}`,
+			`malformed 1 1 /workflow/execution/tasks/0/id: is "b", which is no task`, 0},
 	} {
 		cases, errs := importAll(t, c.format, c.text)
 		if len(errs) != 1 {
@@ -313,17 +318,25 @@ func TestMixedFormats(t *testing.T) {
 
 // failedCharges is a run with a failed charge, in each form of a conversation.
 var failedCharges = map[string]string{
-	"blocks":       `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [{"type": "text", "text": "one moment"}, {"type": "tool_use", "id": "t1", "name": "charge", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "Error: HTTP 503", "is_error": true}]}]}`,
-	"blocks alone": `{"messages": [{"role": "assistant", "content": [{"type": "mcp_tool_use", "id": "t1", "name": "charge", "input": {}}, {"type": "mcp_tool_result", "tool_use_id": "t1", "content": "Error: HTTP 503", "is_error": true}]}]}`,
-	"tool calls":   `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "t1", "function": {"name": "charge", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "t1", "content": "Error: HTTP 503"}]}`,
-	"functions":    `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": null, "function_call": {"name": "charge", "arguments": "{}"}}, {"role": "function", "name": "charge", "content": "Error: HTTP 503"}, {"role": "assistant", "content": "sorry", "function_call": null}]}`,
-	"items":        `{"input": "x", "output": [{"type": "function_call", "call_id": "t1", "name": "charge", "arguments": "{}"}, {"type": "function_call_output", "call_id": "t1", "output": "Error: HTTP 503"}]}`,
-	"other items":  `{"input": "x", "output": [{"type": "tool_call", "id": "t1", "name": "charge", "arguments": "{}", "error": "HTTP 503"}]}`,
-	"item blocks":  `{"output": [{"type": "message", "role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "charge", "input": {}}]}]}`,
-	"block items":  `{"output": [{"type": "tool_use", "id": "t1", "name": "charge", "input": {}}]}`,
-	"item calls":   `{"items": [{"role": "assistant", "tool_calls": [{"id": "t1", "function": {"name": "charge", "arguments": "{}"}}]}]}`,
-	"events":       `{"messages": [{"source": "clerk", "type": "ToolCallRequestEvent", "content": [{"id": "t1", "name": "charge", "arguments": "{}"}]}, {"source": "clerk", "type": "ToolCallExecutionEvent", "content": [{"call_id": "t1", "is_error": true, "content": "Error: HTTP 503"}]}]}`,
-	"open calls":   `{"messages": [{"role": "assistant", "content": "x", "tool_calls": [{"id": "t1", "function": {"name": "charge", "arguments": "{}"}}]}]}`,
+	"blocks": `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": [{"type": "text", "text": "one moment"}, ` +
+		`{"type": "tool_use", "id": "t1", "name": "charge", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", ` +
+		`"content": "Error: HTTP 503", "is_error": true}]}]}`,
+	"blocks alone": `{"messages": [{"role": "assistant", "content": [{"type": "mcp_tool_use", "id": "t1", "name": "charge", "input": {}}, {"type": ` +
+		`"mcp_tool_result", "tool_use_id": "t1", "content": "Error: HTTP 503", "is_error": true}]}]}`,
+	"tool calls": `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "t1", "function": ` +
+		`{"name": "charge", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "t1", "content": "Error: HTTP 503"}]}`,
+	"functions": `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": null, "function_call": {"name": "charge", ` +
+		`"arguments": "{}"}}, {"role": "function", "name": "charge", "content": "Error: HTTP 503"}, {"role": "assistant", "content": "sorry", ` +
+		`"function_call": null}]}`,
+	"items": `{"input": "x", "output": [{"type": "function_call", "call_id": "t1", "name": "charge", "arguments": "{}"}, {"type": ` +
+		`"function_call_output", "call_id": "t1", "output": "Error: HTTP 503"}]}`,
+	"other items": `{"input": "x", "output": [{"type": "tool_call", "id": "t1", "name": "charge", "arguments": "{}", "error": "HTTP 503"}]}`,
+	"item blocks": `{"output": [{"type": "message", "role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "charge", "input": {}}]}]}`,
+	"block items": `{"output": [{"type": "tool_use", "id": "t1", "name": "charge", "input": {}}]}`,
+	"item calls":  `{"items": [{"role": "assistant", "tool_calls": [{"id": "t1", "function": {"name": "charge", "arguments": "{}"}}]}]}`,
+	"events": `{"messages": [{"source": "clerk", "type": "ToolCallRequestEvent", "content": [{"id": "t1", "name": "charge", "arguments": ` +
+		`"{}"}]}, {"source": "clerk", "type": "ToolCallExecutionEvent", "content": [{"call_id": "t1", "is_error": true, "content": "Error: HTTP 503"}]}]}`,
+	"open calls": `{"messages": [{"role": "assistant", "content": "x", "tool_calls": [{"id": "t1", "function": {"name": "charge", "arguments": "{}"}}]}]}`,
 }
 
 // A call that failed is never lost: a conversation in another provider's form gives the call as
@@ -378,11 +391,13 @@ func FuzzImportAnthropic(f *testing.F) {
 }
 
 func FuzzImportGroupChat(f *testing.F) {
-	fuzzImport(f, GroupChat, `{"chat_history": [{"name": "a", "tool_calls": [{"id": "1", "function": {"name": "f"}}]}, {"name": "b", "role": "tool", "tool_responses": [{"tool_call_id": "1"}]}, {"name": "c", "content": "exitcode: x"}]}`)
+	fuzzImport(f, GroupChat, `{"chat_history": [{"name": "a", "tool_calls": [{"id": "1", "function": {"name": "f"}}]}, {"name": "b", "role": "tool", `+
+		`"tool_responses": [{"tool_call_id": "1"}]}, {"name": "c", "content": "exitcode: x"}]}`)
 }
 
 func FuzzImportLangSmith(f *testing.F) {
-	fuzzImport(f, LangSmith, `{"id": "11111111-1111-1111-1111-111111111111", "run_type": "tool", "error": "E(", "child_runs": [{"id": "x", "run_type": "llm", "outputs": {"output": {"content": [], "status": "error"}}}]}`)
+	fuzzImport(f, LangSmith, `{"id": "11111111-1111-1111-1111-111111111111", "run_type": "tool", "error": "E(", "child_runs": [{"id": "x", `+
+		`"run_type": "llm", "outputs": {"output": {"content": [], "status": "error"}}}]}`)
 }
 
 func FuzzImportWfCommons(f *testing.F) {

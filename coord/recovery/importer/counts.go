@@ -89,7 +89,8 @@ func (c *Counts) String() string {
 		text += fmt.Sprintf("; items left out of runs: %d, of types that the format does not name, such as %.40q", c.Items, c.Item)
 	}
 	if c.Unheld > 0 {
-		text += fmt.Sprintf("; inputs left out of calls: %d, because more than %d MiB of inputs belong to traces that may go on in the file; to keep the inputs, split the file by traces", c.Unheld, inputsMax>>20)
+		text += fmt.Sprintf("; inputs left out of calls: %d, because more than %d MiB of inputs belong to traces that may go on in the file; to keep "+
+			"the inputs, split the file by traces", c.Unheld, inputsMax>>20)
 	}
 	return text
 }

@@ -51,7 +51,8 @@ func ectSample() string {
 		ectToken("other", "wimse-exec+jwt", `{"iss":"other","jti":"o1","exec_act":"read","par":[]}`),
 		ectToken("writer", "exec+jwt", `{"iss":"spiffe://example.org/writer","jti":"t3","wid":"trip","exec_act":"mail","pred":["t2","t1","t2"]}`),
 		"",
-		ectToken("booker", "exec+jwt", `{"iss":"spiffe://example.org/booker","jti":"t2","wid":"trip","exec_act":"book hotel","pred":["t1"],"inp_hash":"`+sha256Claim("itinerary")+`","ext":{"org.example.price":3}}`),
+		ectToken("booker", "exec+jwt", `{"iss":"spiffe://example.org/booker","jti":"t2","wid":"trip","exec_act":"book `+
+			`hotel","pred":["t1"],"inp_hash":"`+sha256Claim("itinerary")+`","ext":{"org.example.price":3}}`),
 	}, "\n") + "\n"
 }
 

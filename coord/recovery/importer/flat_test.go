@@ -51,13 +51,17 @@ func TestImportIsFlatChaos(t *testing.T) {
 	one := func(text string) string { return strings.ReplaceAll(text, "\n", " ") }
 	records := map[Format]func(i int) string{
 		OpenAIChat: func(i int) string {
-			return one(fmt.Sprintf(`{"id": "r%d", "messages": [{"role": "user", "content": %q}, {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "get_a", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "c", "content": %q}]}`, i, pad, pad))
+			return one(fmt.Sprintf(`{"id": "r%d", "messages": [{"role": "user", "content": %q}, {"role": "assistant", "tool_calls": [{"id": "c", `+
+				`"function": {"name": "get_a", "arguments": "{}"}}]}, {"role": "tool", "tool_call_id": "c", "content": %q}]}`, i, pad, pad))
 		},
 		OpenAIResponses: func(i int) string {
-			return one(fmt.Sprintf(`{"id": "r%d", "input": %q, "output": [{"type": "function_call", "call_id": "c", "name": "get_a", "arguments": "{}"}, {"type": "function_call_output", "call_id": "c", "output": %q}]}`, i, pad, pad))
+			return one(fmt.Sprintf(`{"id": "r%d", "input": %q, "output": [{"type": "function_call", "call_id": "c", "name": "get_a", "arguments": `+
+				`"{}"}, {"type": "function_call_output", "call_id": "c", "output": %q}]}`, i, pad, pad))
 		},
 		Anthropic: func(i int) string {
-			return one(fmt.Sprintf(`{"id": "r%d", "messages": [{"role": "user", "content": %q}, {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": "get_a", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": %q}]}]}`, i, pad, pad))
+			return one(fmt.Sprintf(`{"id": "r%d", "messages": [{"role": "user", "content": %q}, {"role": "assistant", "content": [{"type": `+
+				`"tool_use", "id": "c", "name": "get_a", "input": {}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", `+
+				`"content": %q}]}]}`, i, pad, pad))
 		},
 		GroupChat: func(i int) string {
 			return one(fmt.Sprintf(`{"id": "r%d", "history": [{"name": "a", "content": %q}, {"name": "b", "content": %q}]}`, i, pad, pad))
@@ -68,7 +72,8 @@ func TestImportIsFlatChaos(t *testing.T) {
 			if i%4 > 0 {
 				parent = fmt.Sprintf(`"parent_run_id": "run-%d", `, i/4*4)
 			}
-			return fmt.Sprintf(`{"id": "run-%d", "trace_id": %q, %s"name": "get_a", "run_type": "tool", "start_time": "2026-01-02T03:04:05", "end_time": "2026-01-02T03:04:06", "inputs": {"input": %q}}`, i, trace, parent, pad)
+			return fmt.Sprintf(`{"id": "run-%d", "trace_id": %q, %s"name": "get_a", "run_type": "tool", "start_time": "2026-01-02T03:04:05", `+
+				`"end_time": "2026-01-02T03:04:06", "inputs": {"input": %q}}`, i, trace, parent, pad)
 		},
 		WfCommons: func(i int) string {
 			return fmt.Sprintf(`{"name": "w%d", "workflow": {"tasks": [{"id": "a", "runtime": 1}, {"id": "b", "parents": ["a"], "runtime": 1}], "note": %q}}`, i, pad+pad)
@@ -88,7 +93,9 @@ func TestImportIsFlatChaos(t *testing.T) {
 			return one(batchText("shop", span))
 		},
 		OpenInference: func(i int) string {
-			return one(fmt.Sprintf(`{"name": "get_a", "context": {"trace_id": "0x%032x", "span_id": "0x%016x"}, "parent_id": null, "start_time": "2026-01-02T03:04:05Z", "end_time": "2026-01-02T03:04:06Z", "status": {"status_code": "OK"}, "attributes": {"openinference.span.kind": "TOOL", "tool.name": "get_a", "input.value": %q}, "events": []}`, i/4+1, i+1, pad))
+			return one(fmt.Sprintf(`{"name": "get_a", "context": {"trace_id": "0x%032x", "span_id": "0x%016x"}, "parent_id": null, "start_time": `+
+				`"2026-01-02T03:04:05Z", "end_time": "2026-01-02T03:04:06Z", "status": {"status_code": "OK"}, "attributes": `+
+				`{"openinference.span.kind": "TOOL", "tool.name": "get_a", "input.value": %q}, "events": []}`, i/4+1, i+1, pad))
 		},
 		ECT: func(i int) string { // no key is given: no signature is checked
 			claims := fmt.Sprintf(`{"iss":"spiffe://example.org/%d","jti":"t%d","wid":"w%d","exec_act":"get_a","pred":[],"ext":{"org.example.note":%q}}`, i%7, i, i/4, pad)

@@ -29,7 +29,8 @@ func fuzzImport(f *testing.F, format Format, seeds ...string) {
 
 func FuzzImportOpenAIChat(f *testing.F) {
 	fuzzImport(f, OpenAIChat,
-		`{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "get_a", "arguments": "{\"id\": \"AB1234\"}"}}]}, {"role": "tool", "tool_call_id": "1", "content": "{'error': 'AB1234'}"}]}`,
+		`{"messages": [{"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "get_a", "arguments": "{\"id\": \"AB1234\"}"}}]}, `+
+			`{"role": "tool", "tool_call_id": "1", "content": "{'error': 'AB1234'}"}]}`,
 		`{"id": 1.5e3, "reward": 1e-400, "traj": [{"role": "user", "content": [{"type": "text"}]}]}`,
 	)
 }
@@ -43,7 +44,8 @@ func FuzzImportAttempts(f *testing.F) {
 
 func FuzzImportToolBench(f *testing.F) {
 	fuzzImport(f, ToolBench,
-		`{"tree": {"tree": {"node_type": "Action", "description": "f", "children": [{"node_type": "Action Input", "observation": "{\"error\": \"Function executing from a error...\\nb\", \"response\": 1}"}, {"node_type": "Action Input", "observation": "{"}]}}}`,
+		`{"tree": {"tree": {"node_type": "Action", "description": "f", "children": [{"node_type": "Action Input", "observation": "{\"error\": `+
+			`\"Function executing from a error...\\nb\", \"response\": 1}"}, {"node_type": "Action Input", "observation": "{"}]}}}`,
 	)
 }
 

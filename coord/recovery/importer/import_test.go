@@ -81,7 +81,8 @@ func TestBadInput(t *testing.T) {
 		{"huge cost", Attempts, `{"case": "a", "cost_usd": 1e999999999}`, `malformed 1 1 /cost_usd: is too large; case "a"`, 0},
 		{"negative latency", Attempts, `{"case": "a", "latency_ms": -1}`, `malformed 1 1 /latency_ms: is -1; case "a"`, 0},
 		{"negative patch", Attempts, `{"case": "a", "patch_bytes": -1}`, `malformed 1 1 /patch_bytes: is -1; case "a"`, 0},
-		{"bad row in a case", Attempts, "{\"case\":\"a\"}\n{\"case\":\"a\",\"seq\":2}\n{\"case\":\"a\",\"seq\":1}\n{\"case\":\"b\"}", `malformed 2 2 /seq: is 2 where 1 is next; case "a" is not imported`, 1},
+		{"bad row in a case", Attempts, "{\"case\":\"a\"}\n{\"case\":\"a\",\"seq\":2}\n{\"case\":\"a\",\"seq\":1}\n{\"case\":\"b\"}",
+			`malformed 2 2 /seq: is 2 where 1 is next; case "a" is not imported`, 1},
 		{"bad row of nobody", Attempts, "{\"case\":\"a\"}\n{\"seq\":1}\n{\"case\":\"b\"}", `malformed 2 2 /case: is missing; case "a" is not imported`, 1},
 		{"broken line in a case", Attempts, "{\"case\":\"a\"}\n{\"case\":\"b\"}\n{\"case\"", `malformed 3 3 /case: is not JSON: unexpected EOF; case "b" is not imported`, 1},
 		{"rows of a case apart", Attempts, "{\"case\":\"a\"}\n{\"case\":\"b\"}\n{\"case\":\"a\"}", `id-conflict 3 3 : case "a" already came with record 1`, 2},
@@ -97,9 +98,12 @@ func TestBadInput(t *testing.T) {
 		{"edge to nowhere", Galaxy, graphOf(`"1": {"input_connections": {"a/b": {"id": 9, "output_name": "o"}}}`), `malformed 1 1 /steps/1/input_connections: names output "o" of step 9`, 0},
 		{"edge of a wrong type", Galaxy, graphOf(`"1": {"input_connections": {"a/b": [{"id": "9"}]}}`), "malformed 1 1 /steps/1/input_connections/a~1b/0/id: holds a string and not a 64-bit integer", 0},
 		{"edge to itself", Galaxy, graphOf(`"1": {"input_connections": {"a": {"id": 1, "output_name": "o"}}}`), "malformed 1 1 /steps/1: depends on itself", 0},
-		{"output that is not there", Galaxy, graphOf(`"1": {"subworkflow": {"steps": {"0": {"type": "tool"}}}}, "2": {"input_connections": {"a": {"id": 1, "output_name": "o"}}}`), `malformed 1 1 /steps/2/input_connections: names output "o" of step 1`, 0},
-		{"workflow output that is not there", Galaxy, graphOf(`"1": {"subworkflow": {"steps": {}}, "workflow_outputs": [{"output_name": "o"}]}`), `malformed 1 1 /steps/1/workflow_outputs: names output "o"`, 0},
-		{"inner step that is not there", Galaxy, graphOf(`"0": {}, "1": {"subworkflow": {"steps": {}}, "input_connections": {"a": {"id": 0, "input_subworkflow_step_id": 5}}}`), "malformed 1 1 /steps/1/input_connections: names inner step 5", 0},
+		{"output that is not there", Galaxy, graphOf(`"1": {"subworkflow": {"steps": {"0": {"type": "tool"}}}}, "2": {"input_connections": {"a": ` +
+			`{"id": 1, "output_name": "o"}}}`), `malformed 1 1 /steps/2/input_connections: names output "o" of step 1`, 0},
+		{"workflow output that is not there", Galaxy, graphOf(`"1": {"subworkflow": {"steps": {}}, "workflow_outputs": [{"output_name": "o"}]}`),
+			`malformed 1 1 /steps/1/workflow_outputs: names output "o"`, 0},
+		{"inner step that is not there", Galaxy, graphOf(`"0": {}, "1": {"subworkflow": {"steps": {}}, "input_connections": {"a": {"id": 0, ` +
+			`"input_subworkflow_step_id": 5}}}`), "malformed 1 1 /steps/1/input_connections: names inner step 5", 0},
 		{"inner step without number", Galaxy, graphOf(`"1": {"subworkflow": {"steps": {"x": {}}}}`), "malformed 1 1 /steps/1/subworkflow/steps/x: does not have its number", 0},
 	} {
 		cases, errs := importAll(t, c.format, c.text)

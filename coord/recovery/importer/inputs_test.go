@@ -11,7 +11,8 @@ import (
 // Inputs stand in a scenario if they were asked for, of calls of tools alone, and never with a
 // secret.
 func TestWithInputs(t *testing.T) {
-	run := chatOf(`{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "mail", "arguments": "{\"to\": \"ann@example.org\", \"token\": \"ghp_0123456789abcdefghij\", \"seat\": \"12A\"}"}}]}`)
+	run := chatOf(`{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "mail", "arguments": "{\"to\": \"ann@example.org\", ` +
+		`\"token\": \"ghp_0123456789abcdefghij\", \"seat\": \"12A\"}"}}]}`)
 	for inputs, want := range map[bool]string{true: `"input":{"to":"[mail]","token":"[secret]","seat":"12A"}`, false: `"steps":[{"id":"0"`} {
 		var out strings.Builder
 		w := Writer{Out: &out, Shape: Shape{Inputs: inputs}}
@@ -47,13 +48,17 @@ func TestInputsHaveARoom(t *testing.T) {
 	row := func(size int) func(i int) string {
 		input := strings.Repeat("x", size)
 		return func(i int) string {
-			return fmt.Sprintf(`{"context.trace_id": "%032x", "context.span_id": "%016x", "name": "get_a", "attributes.openinference.span.kind": "TOOL", "attributes.tool.name": "get_a", "attributes.input.value": %q, "start_time": "2026-01-02T03:04:05Z", "end_time": "2026-01-02T03:04:06Z"}`, i+1, i+1, input)
+			return fmt.Sprintf(`{"context.trace_id": "%032x", "context.span_id": "%016x", "name": "get_a", "attributes.openinference.span.kind": `+
+				`"TOOL", "attributes.tool.name": "get_a", "attributes.input.value": %q, "start_time": "2026-01-02T03:04:05Z", "end_time": `+
+				`"2026-01-02T03:04:06Z"}`, i+1, i+1, input)
 		}
 	}
 	batch := func(size int) func(i int) string {
 		input := strings.Repeat("x", size)
 		return func(i int) string {
-			return fmt.Sprintf(`{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "%032x", "spanId": "%016x", "name": "execute_tool get_a", "startTimeUnixNano": "1", "endTimeUnixNano": "2", "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": "execute_tool"}}, {"key": "gen_ai.tool.call.arguments", "value": {"stringValue": %q}}]}]}]}]}`, i+1, i+1, input)
+			return fmt.Sprintf(`{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "%032x", "spanId": "%016x", "name": "execute_tool get_a", `+
+				`"startTimeUnixNano": "1", "endTimeUnixNano": "2", "attributes": [{"key": "gen_ai.operation.name", "value": {"stringValue": `+
+				`"execute_tool"}}, {"key": "gen_ai.tool.call.arguments", "value": {"stringValue": %q}}]}]}]}]}`, i+1, i+1, input)
 		}
 	}
 	for name, c := range map[string]struct {

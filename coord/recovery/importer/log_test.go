@@ -95,7 +95,8 @@ func TestPastIncident(t *testing.T) {
 		t.Errorf("steps %+v, %+v", read, book)
 	}
 	f := book.Failure
-	if book.Effect != entry.EffectCompensable || f.String() != "transient.timeout" || f.Effects != entry.EffectsUnknown || *f.Raw.RetryAfterMS != 2000 || f.Evidence != failed.Evidence[0].Digest || len(book.Attempts) != 0 {
+	if book.Effect != entry.EffectCompensable || f.String() != "transient.timeout" || f.Effects != entry.EffectsUnknown ||
+		*f.Raw.RetryAfterMS != 2000 || f.Evidence != failed.Evidence[0].Digest || len(book.Attempts) != 0 {
 		t.Errorf("step %+v failed with %+v", book, f)
 	}
 	if before := pastOf(t, l.leaves, testNow*1000); len(before) != 1 {

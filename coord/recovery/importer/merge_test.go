@@ -88,7 +88,8 @@ func TestFoldTranscript(t *testing.T) {
 	}
 	const bad, good = "Error: payment method not found", "done AB1234"
 	for _, c := range []struct{ desc, text, want string }{
-		{"other arguments", transcript("1", call("book", `{"seat": "AB1234", "n": 1}`), answer(bad), call("think", `{}`), answer(good), call("book", `{"seat": "AB1234"}`), answer(good), call("get_seat", `{"seat": "AB1234"}`), answer(good)),
+		{"other arguments", transcript("1", call("book", `{"seat": "AB1234", "n": 1}`), answer(bad), call("think", `{}`), answer(good),
+			call("book", `{"seat": "AB1234"}`), answer(good), call("get_seat", `{"seat": "AB1234"}`), answer(good)),
 			"0() =failed[output.bad_arguments] retry_altered/repair_args=ok; 1(0~) =ok; 3(1 0) =ok"},
 		{"the same arguments, twice", transcript("1", call("book", `{}`), answer(bad), call("book", `{}`), answer(bad), call("book", `{"n": 1}`), answer(good)),
 			"0() =failed[output.bad_arguments] retry=failed[output.bad_arguments] retry_altered/repair_args=ok"},

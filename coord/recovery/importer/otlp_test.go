@@ -75,11 +75,13 @@ func otlpSample() string {
 		spanText("23", "2", 70, 99, `"kind": 3`, request(200, "http.request.resend_count", intValue(2))),
 	)
 	return first + batchText("shop",
-		spanText("3", "1", 110, 210, attributesText("gen_ai.operation.name", "execute_tool", "gen_ai.tool.name", "fetch_price", "gen_ai.tool.call.arguments", `{"sku": 1}`, "error.type", "tool_error"), failedStatus),
+		spanText("3", "1", 110, 210, attributesText("gen_ai.operation.name", "execute_tool", "gen_ai.tool.name", "fetch_price",
+			"gen_ai.tool.call.arguments", `{"sku": 1}`, "error.type", "tool_error"), failedStatus),
 		spanText("31", "3", 120, 200, `"kind": 3`, attributesText("rpc.system", "grpc", "rpc.grpc.status_code", intValue(4)), failedStatus),
 		spanText("4", "1", 220, 230, attributesText("gen_ai.operation.name", "chat", "gen_ai.request.model", "m-1", "error.type", "anthropic.OverloadedError"), failedStatus),
 		spanText("5", "1", 240, 250, attributesText("gen_ai.operation.name", "chat", "gen_ai.request.model", "m-2")),
-		spanText("6", "1", 260, 270, attributesText("gen_ai.operation.name", "execute_tool", "gen_ai.tool.name", "fetch_price", "gen_ai.tool.call.arguments", `{"sku": 2}`, "gen_ai.tool.call.result", `{"price": 3}`)),
+		spanText("6", "1", 260, 270, attributesText("gen_ai.operation.name", "execute_tool", "gen_ai.tool.name", "fetch_price",
+			"gen_ai.tool.call.arguments", `{"sku": 2}`, "gen_ai.tool.call.result", `{"price": 3}`)),
 	)
 }
 
@@ -159,7 +161,8 @@ func TestTraceShapes(t *testing.T) {
 		{"an agent that a step failed is none", []string{spanText("1", "", 0, 9), spanText("2", "1", 1, 8, agent, failedStatus), spanText("3", "2", 2, 3, chat, failedStatus)},
 			"3()inner=failed[unknown] run=ok"},
 		{"the answer of a tool shows a failure", []string{spanText("1", "", 0, 9, tool("gen_ai.tool.call.result", `{"isError": true, "status": 403}`))}, "1()svc=failed[access.denied] run=failed"},
-		{"the filter of a model", []string{spanText("1", "", 0, 9, attributesText("gen_ai.operation.name", "chat", "gen_ai.response.finish_reasons", `{"arrayValue": {"values": [{"stringValue": "content_filter"}]}}`))},
+		{"the filter of a model", []string{spanText("1", "", 0, 9, attributesText("gen_ai.operation.name", "chat", "gen_ai.response.finish_reasons",
+			`{"arrayValue": {"values": [{"stringValue": "content_filter"}]}}`))},
 			"1()svc=failed[safety.content_filtered] run=failed"},
 		{"the exception inside the wrapper", []string{
 			spanText("1", "", 0, 9, attributesText("gen_ai.operation.name", "chat", "error.type", "tenacity.RetryError"), failedStatus),
@@ -308,6 +311,7 @@ func TestTraceOfTheSDK(t *testing.T) {
 func FuzzImportOTLP(f *testing.F) {
 	fuzzImport(f, OTLP, otlpSample(),
 		batchText("s", spanText("1", "2", 0, 9), spanText("2", "1", 9, 0)), batchText("s"),
-		`{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "00000000000000000000000000000001", "spanId": "0000000000000001", "attributes": [{"key": "gen_ai.usage.cost", "value": {"doubleValue": "NaN"}}, {"key": "error.type"}], "status": {"code": 2}}]}]}]}`,
+		`{"resourceSpans": [{"scopeSpans": [{"spans": [{"traceId": "00000000000000000000000000000001", "spanId": "0000000000000001", "attributes": `+
+			`[{"key": "gen_ai.usage.cost", "value": {"doubleValue": "NaN"}}, {"key": "error.type"}], "status": {"code": 2}}]}]}]}`,
 	)
 }

@@ -49,7 +49,8 @@ var objects = []struct {
 }{
 	{OTLP, `{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},"scopeSpans":[{"scope":{"name":"s"},"spans":[`, `]}]}]}`,
 		`{"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},"scopeSpans":[{"scope":{"name":"s"},"spans":[`, `]}]}]}`,
-		`{"traceId":"%032x","spanId":"%016x","name":"x","startTimeUnixNano":"1","endTimeUnixNano":"2",`, `"attributes":[{"key":"gen_ai.tool.name","value":{"stringValue":"get_a"}},{"key":"gen_ai.tool.call.arguments","value":{"stringValue":%q}}]}`,
+		`{"traceId":"%032x","spanId":"%016x","name":"x","startTimeUnixNano":"1","endTimeUnixNano":"2",`,
+		`"attributes":[{"key":"gen_ai.tool.name","value":{"stringValue":"get_a"}},{"key":"gen_ai.tool.call.arguments","value":{"stringValue":%q}}]}`,
 		"/resourceSpans/0/scopeSpans/0/spans", "/traceId", ""},
 	{OpenInference, `{"next_cursor":null,"data":[`, `]}`, "", "",
 		`{"context":{"trace_id":"%032x","span_id":"%016x"},"name":"x","span_kind":"TOOL","status_code":"OK",`, `"attributes":{"tool":{"name":"get_a"},"input":{"value":%q}}}`,
@@ -106,13 +107,18 @@ func TestWrongLargeObjects(t *testing.T) {
 		want   string // the errors
 	}{
 		{OTLP, `{"resourceSpans":[{"scopeSpans":[{"spans":[` + element(0, 1) + "]}],\n\"pad\":\"" + pad[:900] + "\",\n\"resource\":{}}]}",
-			"record 1: line 3: field /resourceSpans/0/resource: stands behind the scopeSpans that it belongs to, in an object that is too large to be held; the rest of the file was not read; the traces that were not whole before are not imported: 1 (malformed); write it before them"},
+			"record 1: line 3: field /resourceSpans/0/resource: stands behind the scopeSpans that it belongs to, in an object that is too large to be " +
+				"held; the rest of the file was not read; the traces that were not whole before are not imported: 1 (malformed); write it before them"},
 		{OTLP, otlp.head + element(0, 1) + ",\n" + element(0, 2) + ",\n" + element(0, 3) + ",\n" + element(0, 4) + ",\n" + element(0, 5) + ` oh` + otlp.tail + "\n" + otlp.head + element(0, 6) + otlp.tail,
-			"record 1: line 5: field /resourceSpans/0/scopeSpans/0/spans: is not JSON: invalid character 'o' after array element (expecting ',' or ']'); the rest of the file was not read; the traces that were not whole before are not imported: 5 (malformed); write the file as JSON in UTF-8 with each member named once"},
+			"record 1: line 5: field /resourceSpans/0/scopeSpans/0/spans: is not JSON: invalid character 'o' after array element (expecting ',' or " +
+				"']'); the rest of the file was not read; the traces that were not whole before are not imported: 5 (malformed); write the file as " +
+				"JSON in UTF-8 with each member named once"},
 		{OpenInference, element(1, 9) + "\n" + page.head + element(1, 1) + ",\n" + element(1, 2) + ",\n\"" + pad + "\"" + page.tail + "\n",
-			"record 2: line 4: field /data/2: is larger than 1000 bytes; the rest of the file was not read; the traces that were not whole before are not imported: 3 (too-large); split the record, or leave out what is not part of the run"},
+			"record 2: line 4: field /data/2: is larger than 1000 bytes; the rest of the file was not read; the traces that were not whole before are " +
+				"not imported: 3 (too-large); split the record, or leave out what is not part of the run"},
 		{LangSmith, smith.head + strings.Repeat(element(2, 3)+",", 20) + element(2, 1) + ",\n" + strings.TrimSuffix(element(2, 2), "}") + `,"id":"again"},`,
-			"record 1: line 2: field /runs/21/id: is not JSON: duplicate object member name; the rest of the file was not read; the traces that were not whole before are not imported: 2 (malformed); write the file as JSON in UTF-8 with each member named once"},
+			"record 1: line 2: field /runs/21/id: is not JSON: duplicate object member name; the rest of the file was not read; the traces that were " +
+				"not whole before are not imported: 2 (malformed); write the file as JSON in UTF-8 with each member named once"},
 		{LangSmith, "\n" + strings.TrimSuffix(element(2, 1), "}") + `,"child_runs":[` + strings.Repeat(element(2, 3)+",", 20) + element(2, 4) + "]}",
 			"record 1: line 2: field /child_runs: is larger than 1000 bytes; the rest of the file was not read (too-large); split the record, or leave out what is not part of the run"},
 		{LangSmith, `{"runs":[],` + "\n" + `"pad":[` + strings.Repeat("0,", 300) + `0],"pads":[` + strings.Repeat("0,", 300) + "0]}\n",

@@ -39,7 +39,8 @@ func chatNamed(id string) string { return fmt.Sprintf(`{"id": %q, "messages": []
 
 // rowOf is a span row of a trace.
 func rowOf(trace, span int) string {
-	return fmt.Sprintf(`{"name": "get_a", "context": {"trace_id": "%032x", "span_id": "%016x"}, "start_time": "2026-01-02T03:04:05Z", "end_time": "2026-01-02T03:04:06Z", "attributes": {"openinference.span.kind": "TOOL", "tool.name": "get_a"}}`, trace, span)
+	return fmt.Sprintf(`{"name": "get_a", "context": {"trace_id": "%032x", "span_id": "%016x"}, "start_time": "2026-01-02T03:04:05Z", "end_time": `+
+		`"2026-01-02T03:04:06Z", "attributes": {"openinference.span.kind": "TOOL", "tool.name": "get_a"}}`, trace, span)
 }
 
 // After a line that is no record the next lines are read, where each record has a line. What may
@@ -60,9 +61,12 @@ func TestBrokenLinesArePassedOver(t *testing.T) {
 		{"the first line", OpenAIChat, lines("WARNING", "", chatNamed("b")),
 			lines("line 1: is not JSON: invalid character 'W' at start of value", "b", "records taken: 1 of 2; left: 1 that could not be used"+bare+"1")},
 		{"lines of a panic", OpenAIChat, lines(chatNamed("a"), "panic: x", "", "  at {y}", chatNamed("b"), "", "x", chatNamed("c"), "end"),
-			lines("a", "line 2: is not JSON: invalid character 'p' at start of value", "b", "line 7: is not JSON: invalid character 'x' at start of value", "c", "line 9: is not JSON: invalid character 'e' at start of value", "records taken: 3 of 6; left: 3 that could not be used"+bare+"3")},
+			lines("a", "line 2: is not JSON: invalid character 'p' at start of value", "b",
+				"line 7: is not JSON: invalid character 'x' at start of value", "c", "line 9: is not JSON: invalid character 'e' at start of value",
+				"records taken: 3 of 6; left: 3 that could not be used"+bare+"3")},
 		{"a cut line", OpenAIChat, lines(chatNamed("a"), `{"id": "x`, chatNamed("b"), `{"id": `),
-			lines("a", `line 2: is not JSON: invalid character '\n' in string (expecting non-control character)`, "b", "line 4: is not JSON: unexpected EOF", "records taken: 2 of 4; left: 2 that could not be used"+bare+"2")},
+			lines("a", `line 2: is not JSON: invalid character '\n' in string (expecting non-control character)`, "b",
+				"line 4: is not JSON: unexpected EOF", "records taken: 2 of 4; left: 2 that could not be used"+bare+"2")},
 		{"a record of several lines", OpenAIChat, lines(`{"messages": [`, `{"messages": []}`, "oh", chatNamed("b")),
 			lines("line 3: is not JSON: invalid character 'o' after array element (expecting ',' or ']'); the rest of the file was not read", "records taken: 0 of 1; left: 1 that could not be used")},
 		{"after records of several lines", OpenAIChat, lines("{", `"messages": []}`, "oh", chatNamed("b")),
@@ -72,7 +76,8 @@ func TestBrokenLinesArePassedOver(t *testing.T) {
 		{"rows of spans", OpenInference, lines(rowOf(1, 1), rowOf(1, 2), "WARNING: exporter retry", rowOf(1, 3), rowOf(2, 4)),
 			lines("line 3: is not JSON: invalid character 'W' at start of value", one, two, "spans taken: 4 of 5; left: 1 that could not be used")},
 		{"a cut row", OpenInference, lines(rowOf(1, 1), rowOf(1, 2)[:40], rowOf(1, 3), rowOf(2, 4)),
-			lines(`line 2: is not JSON: invalid character '{' after object name (expecting ':'); the traces that were not whole before are not imported: 1`, two, "spans taken: 1 of 4; left: 1 of traces that were not whole before a record that could not be used, 2 that could not be used")},
+			lines(`line 2: is not JSON: invalid character '{' after object name (expecting ':'); the traces that were not whole before are `+
+				`not imported: 1`, two, "spans taken: 1 of 4; left: 1 of traces that were not whole before a record that could not be used, 2 that could not be used")},
 		{"a line among attempts", Attempts, lines(attempt("a", 0), "oh", attempt("a", 1), attempt("b", 0)),
 			lines("line 2: is not JSON: invalid character 'o' at start of value", "a", "b", "records taken: 3 of 4; left: 1 that could not be used")},
 		{"a cut attempt", Attempts, lines(attempt("a", 0), `{"case": "b`, attempt("b", 1), `{"case": "c"}`, `{"case": `+"\x01", `{"case": "d"}`, attempt("e", 0), `{"case": `+"\x01", attempt("f", 0)),

@@ -31,8 +31,9 @@ func sdkLine(ids, name, status, attributes string, events ...string) string {
 const (
 	kindLLM   = `"openinference.span.kind": "LLM", "llm.model_name": "gpt-4o", "llm.token_count.prompt": 12, "llm.token_count.completion": 3`
 	kindTool  = `"openinference.span.kind": "TOOL", "tool.name": "fetch_price", "input.value": "{\"sku\": 1}"`
-	rateLimit = `{"name": "exception", "timestamp": "2026-01-02T03:04:05.000000Z", "attributes": {"exception.type": "openai.RateLimitError", "exception.message": "Error code: 429", "exception.escaped": "False"}}`
-	timedOut  = `{"name": "exception", "attributes": {"exception.type": "requests.exceptions.ReadTimeout", "exception.message": "timed out"}}`
+	rateLimit = `{"name": "exception", "timestamp": "2026-01-02T03:04:05.000000Z", "attributes": {"exception.type": "openai.RateLimitError", ` +
+		`"exception.message": "Error code: 429", "exception.escaped": "False"}}`
+	timedOut = `{"name": "exception", "attributes": {"exception.type": "requests.exceptions.ReadTimeout", "exception.message": "timed out"}}`
 )
 
 // inferenceSample is a run of an agent: a model that is refused once, and a tool that times out

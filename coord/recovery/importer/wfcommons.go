@@ -26,10 +26,12 @@ func workflowCase(file string, rec record) (scenario.Case, *scenario.Error) {
 	if rec.number > 1 {
 		id = fmt.Sprintf("%s/%d", id, rec.number)
 	}
-	c := scenario.Case{ID: scenario.LocalID(id), Agent: principal(WfCommons, cmp.Or(graph.Name, stem(file))), Workflow: workflowID(WfCommons, id), Source: string(WfCommons), Outcome: scenario.NotObserved}
+	c := scenario.Case{ID: scenario.LocalID(id), Agent: principal(WfCommons, cmp.Or(graph.Name, stem(file))), Workflow: workflowID(WfCommons, id),
+		Source: string(WfCommons), Outcome: scenario.NotObserved}
 	for i := range graph.Tasks {
 		t := &graph.Tasks[i]
-		step := scenario.Step{ID: scenario.LocalID(t.ID), Agent: c.Agent, Tool: scenario.Cut(cmp.Or(t.Program, t.Name), scenario.ToolMax), Effect: entry.EffectUndeclared, Attempt: scenario.Attempt{Outcome: scenario.NotObserved}}
+		step := scenario.Step{ID: scenario.LocalID(t.ID), Agent: c.Agent, Tool: scenario.Cut(cmp.Or(t.Program, t.Name), scenario.ToolMax),
+			Effect: entry.EffectUndeclared, Attempt: scenario.Attempt{Outcome: scenario.NotObserved}}
 		if t.MakesFiles {
 			step.Effect = entry.EffectReversible
 		}

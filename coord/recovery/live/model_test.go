@@ -193,7 +193,8 @@ func TestLiveModelCallsTools(t *testing.T) {
 
 // Each way of asking a model otherwise changes its request.
 func TestLiveModelWays(t *testing.T) {
-	const input = `{"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "1"}, {"role": "assistant", "content": "2"}, {"role": "user", "content": "3"}, {"role": "assistant", "content": "4"}, {"role": "user", "content": "5"}], "temperature": 0.7}`
+	const input = `{"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "1"}, {"role": "assistant", "content": "2"}, ` +
+		`{"role": "user", "content": "3"}, {"role": "assistant", "content": "4"}, {"role": "user", "content": "5"}], "temperature": 0.7}`
 	expect := &scenario.Expect{Schema: jsontext.Value(`{"type": "object"}`), Checks: []scenario.Check{{Name: "total", Contains: "x"}}}
 	e := serve(t, answers(said("{}")))
 	config := modelConfig(e.URL)
@@ -216,9 +217,11 @@ func TestLiveModelWays(t *testing.T) {
 		{scenario.Variation{Strategy: "state_reset", Variant: "verified"}, "not_observed"},
 		{scenario.Variation{Strategy: "retry_altered", Variant: "fresh_context"}, "m-1 S5"},
 		{scenario.Variation{Strategy: "retry_altered", Variant: "compact_context"}, "m-1 S345"},
-		{scenario.Variation{Strategy: "retry_altered", Variant: "reflect"}, "m-1 S12345The last attempt failed: output.malformed. It has to satisfy: the schema of the answer, total. Find the mistake first, then answer again."},
+		{scenario.Variation{Strategy: "retry_altered", Variant: "reflect"},
+			"m-1 S12345The last attempt failed: output.malformed. It has to satisfy: the schema of the answer, total. Find the mistake first, then answer again."},
 		{scenario.Variation{Strategy: "retry_altered", Variant: "decompose"}, "m-1 S12345The last attempt failed: output.malformed. Split the task into parts, do them one after the other, then answer."},
-		{scenario.Variation{Strategy: "retry_altered", Variant: "repair_args"}, "m-1 S12345The last attempt failed: output.malformed. Make the call again with arguments that fit the description of the tool."},
+		{scenario.Variation{Strategy: "retry_altered", Variant: "repair_args"},
+			"m-1 S12345The last attempt failed: output.malformed. Make the call again with arguments that fit the description of the tool."},
 		{scenario.Variation{Strategy: "retry_altered", Variant: "stricter_schema"}, "m-1 S12345Answer with JSON that fits the schema, and nothing else. schema"},
 		{scenario.Variation{Strategy: "retry_altered", Variant: "lower_variance"}, "m-1 S12345 cold"},
 		{scenario.Variation{Strategy: "retry_altered", Variant: "alternate_tool"}, "not_observed"},
@@ -291,7 +294,8 @@ func TestLiveModelRecovers(t *testing.T) {
 	step.Expect = &scenario.Expect{Schema: jsontext.Value(`{"type": "object", "required": ["total"]}`), Checks: []scenario.Check{{Name: "total", At: "/total", Min: new(int64(1)), Required: true}}}
 	done = recoverLive(t, l, step)
 	last := done.Case.Steps[0].Attempts
-	if done.Trace.Status != engine.AutoRecovered || len(last) != 1 || last[0].Variant != string(recovery.StricterSchema) || !last[0].Verified || *last[0].ConfidencePPM != scenario.FullPPM || !strings.Contains(lax.bodies[1], `"json_schema"`) {
+	if done.Trace.Status != engine.AutoRecovered || len(last) != 1 || last[0].Variant != string(recovery.StricterSchema) || !last[0].Verified ||
+		*last[0].ConfidencePPM != scenario.FullPPM || !strings.Contains(lax.bodies[1], `"json_schema"`) {
 		t.Errorf("trace %+v, attempts %+v", done.Trace, last)
 	}
 }

@@ -211,7 +211,8 @@ func TestSameAttemptOtherEnds(t *testing.T) {
 // rehearsal: the run recommends what the rehearsal calls the worst.
 func TestWorstIsWhatARunSays(t *testing.T) {
 	path, _ := really(t, recovery.Default(), 3, faults.Cases(60))
-	for _, candidate := range []*recovery.Policy{recovery.Default(), changed(t, "attempts: 6", "attempts: 2"), onlyRule(t, "{strategy: retry, max: 2, backoff: {base_ms: 1, factor: 2, max_ms: 9, jitter_ppm: 0}}, ")} {
+	for _, candidate := range []*recovery.Policy{recovery.Default(), changed(t, "attempts: 6", "attempts: 2"),
+		onlyRule(t, "{strategy: retry, max: 2, backoff: {base_ms: 1, factor: 2, max_ms: 9, jitter_ppm: 0}}, ")} {
 		r, baseline, err := Rehearse(t.Context(), path, recovery.Default(), candidate, 2)
 		if err != nil {
 			t.Fatal(err)

@@ -212,7 +212,9 @@ func drawSchema(t *rapid.T, depth int) any {
 		"else":                  below,
 		"$ref":                  func() any { return "#/$defs/a" },
 	}
-	names := []string{"type", "enum", "const", "minimum", "exclusiveMaximum", "multipleOf", "minLength", "pattern", "minItems", "uniqueItems", "items", "prefixItems", "contains", "maxProperties", "required", "properties", "patternProperties", "additionalProperties", "propertyNames", "unevaluatedProperties", "unevaluatedItems", "dependentRequired", "dependentSchemas", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"}
+	names := []string{"type", "enum", "const", "minimum", "exclusiveMaximum", "multipleOf", "minLength", "pattern", "minItems", "uniqueItems",
+		"items", "prefixItems", "contains", "maxProperties", "required", "properties", "patternProperties", "additionalProperties", "propertyNames",
+		"unevaluatedProperties", "unevaluatedItems", "dependentRequired", "dependentSchemas", "allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"}
 	schema := map[string]any{}
 	for range rapid.IntRange(0, 3).Draw(t, "keywords") {
 		name := rapid.SampledFrom(names).Draw(t, "keyword")

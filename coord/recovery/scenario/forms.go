@@ -163,7 +163,8 @@ func missingCommandIn(text string) string {
 // 429", "Error code: 429", "429 Client Error".
 func statusIn(text string) int {
 	lower := strings.ToLower(text)
-	for _, words := range []string{"status_code=", "status code: ", "status code ", "http status ", "http error ", "http ", "http/1.1 ", "error code: ", "returned error: ", "status: ", "failed, response ", "with status ", "received status "} {
+	for _, words := range []string{"status_code=", "status code: ", "status code ", "http status ", "http error ", "http ", "http/1.1 ",
+		"error code: ", "returned error: ", "status: ", "failed, response ", "with status ", "received status "} {
 		for rest := lower; ; {
 			at := strings.Index(rest, words)
 			if at < 0 {

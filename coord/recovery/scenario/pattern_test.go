@@ -22,7 +22,8 @@ func patterned(t *testing.T, patterns string) *recovery.Policy {
 // The first pattern that fits decides, after codes and statuses and before what the tables know of
 // texts; the explanation names it, its policy, and what would change the label.
 func TestPatternsDecide(t *testing.T) {
-	p := patterned(t, "    - { words: \"seat map * locked\", failure: transient.unavailable, refused: true }\n    - { words: connection, failure: tool.error }\n    - { words: connection refused, failure: access.denied }\n")
+	p := patterned(t, "    - { words: \"seat map * locked\", failure: transient.unavailable, refused: true }\n    - { words: connection, failure: "+
+		"tool.error }\n    - { words: connection refused, failure: access.denied }\n")
 	for _, c := range []struct {
 		raw         RawError
 		label, by   string

@@ -282,7 +282,8 @@ func mutantOf(t *rapid.T, _ any) any {
 // beyondCase is what the decoder refuses and the schema of a case does not.
 var beyondCase = []string{
 	"is already step", "is not a step of the case", "makes a cycle", "stands after", "is listed twice", "bytes, over the limit",
-	"is missing", "is allowed only in an attempt that failed", "did not fail", "is allowed only in a reconcile", "is not a word", "not an integer", "another number", "ways to look at the output", "is not a JSON pointer",
+	"is missing", "is allowed only in an attempt that failed", "did not fail", "is allowed only in a reconcile", "is not a word", "not an integer",
+	"another number", "ways to look at the output", "is not a JSON pointer",
 	"is not a schema", "is not a regular expression",
 }
 
