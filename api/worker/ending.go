@@ -39,8 +39,8 @@ func (f Failure) String() string {
 // Ending is how a run of an agent ended.
 type Ending struct {
 	Failure Failure
-	// Text says what happened, redacted, on one line of at most [redact.Max]
-	// bytes; empty if the agent ended well.
+	// Text says what happened, redacted, on one line of at most 1 KiB; empty if the agent ended
+	// well.
 	Text string
 	// How names the evidence of the failure.
 	How string

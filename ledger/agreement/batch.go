@@ -84,9 +84,9 @@ func sum(secret, text []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// open reads what [Batch.Encode] writes, without the entries. The error is [ErrMalformed]: the bytes
-// are not by a node that has the secret, or not what Encode writes. It is [ErrFormat] if a newer
-// program made the batch.
+// open reads what [Batch.Encode] writes, without the entries. The error is [ErrMalformed]: the
+// bytes are not by a node that has the secret, or not what Encode writes. It is [ErrFormat] if a
+// newer program made the batch.
 func open(secret, data []byte) (*Batch, error) {
 	if len(data) < headerSize+sha256.Size || len(data) > MaxBytes {
 		return nil, fmt.Errorf("%w: %d bytes", ErrMalformed, len(data))

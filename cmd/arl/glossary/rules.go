@@ -1,7 +1,7 @@
 package glossary
 
-// entryRules are the rules about entries and trust, up to the rollback set. docs/protocol.md has the
-// text of all rules.
+// entryRules are the rules about entries and trust, up to the rollback set. docs/protocol.md has
+// the text of all rules.
 func entryRules() []Explanation {
 	return []Explanation{
 		{"REG-1", "size, JSON, kind, schema",

@@ -90,9 +90,9 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
-// Import reads the runs of one file, and counts its records. The name stands in errors. Its last parts give the ids if a
-// file holds one run (toolbench, galaxy), and the workflow ids of every format. So the name should
-// be the path below a common folder.
+// Import reads the runs of one file, and counts its records. The name stands in errors. Its last
+// parts give the ids if a file holds one run (toolbench, galaxy), and the workflow ids of every
+// format. So the name should be the path below a common folder.
 //
 // A caller can range over the sequence once. A pair is either a case or an error: an [*Error] about
 // the input, or an error of the reader. After an error about one record the sequence continues with

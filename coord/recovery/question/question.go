@@ -63,8 +63,8 @@ func Of(a *entry.Attempt, c *entry.AttemptCase, rules *recovery.Policy, lacks st
 	}
 }
 
-// taskID is the local id of the task about a case: the id of the case as far as there is room, and a
-// digest of the agent, the case, and the failure that was given up.
+// taskID is the local id of the task about a case: the id of the case as far as there is room, and
+// a digest of the agent, the case, and the failure that was given up.
 func taskID(agent entry.Principal, id string, last *entry.Rung) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{string(agent), id, last.Step, last.Class, last.Code}, "|"))) // no name has a bar
 	digest := "-" + hex.EncodeToString(sum[:8])

@@ -104,9 +104,9 @@ func Relabel(f *Failure, p *recovery.Policy) *Failure {
 	return &changed
 }
 
-// ExplainLeaving is [Explain] without what was found in a data set: its messages of known shapes, the
-// phrases that were learned from it alone, its evidence, and, for aider_swe_bench, its own codes.
-// Forms, refinements, and the phrases without a data set stay, which were made with
+// ExplainLeaving is [Explain] without what was found in a data set: its messages of known shapes,
+// the phrases that were learned from it alone, its evidence, and, for aider_swe_bench, its own
+// codes. Forms, refinements, and the phrases without a data set stay, which were made with
 // tau_bench_airline, toolbench and aider_swe_bench known.
 func ExplainLeaving(raw RawError, set string) Explanation { return causes().explain(raw, set, nil) }
 
