@@ -240,3 +240,13 @@ func TestCommentWidth(t *testing.T) {
 		}
 	}
 }
+
+// readFile returns the content of a file of the repository.
+func readFile(t *testing.T, path ...string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

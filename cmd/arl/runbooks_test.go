@@ -398,16 +398,6 @@ func TestExitReasons(t *testing.T) {
 	}
 }
 
-// readFile returns the content of a file of the repository.
-func readFile(t *testing.T, path ...string) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(append([]string{root}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
-}
-
 // errorType finds the name of an error for which code asks.
 var errorType = regexp.MustCompile(`errors\.(?:Is\(err, |AsType\[\*)([\w.]+)`)
 

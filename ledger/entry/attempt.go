@@ -89,13 +89,13 @@ func (a *Attempt) Cases() iter.Seq[*AttemptCase] {
 // Size returns a bound on the bytes of the cases in a payload.
 func (a *Attempt) Size() (n int) {
 	for c := range a.Cases() {
-		n += c.size()
+		n += c.caseSize()
 	}
 	return n
 }
 
-// size returns a bound on the bytes of the case in a payload.
-func (c *AttemptCase) size() int {
+// caseSize returns a bound on the bytes of the case in a payload.
+func (c *AttemptCase) caseSize() int {
 	const members, number = 160, 18 // names of members with their marks
 	n := members + len(c.Case) + len(c.TraceDigest) + 3*number + len(c.Facts)
 	for i := range c.Rungs {
@@ -118,7 +118,7 @@ func (j *Joint) Join(other *Attempt) bool {
 	if j.room == 0 {
 		j.room = joinMax - j.Size()
 	}
-	size := other.AttemptCase.size()
+	size := other.caseSize()
 	if size > j.room || len(j.Also) == MaxAlso {
 		return false
 	}
