@@ -84,7 +84,7 @@ func (f *Fold) Begun(name string) (index uint64, ok bool) {
 	if f.underWay(name) {
 		return f.current.Started, true
 	}
-	i := slices.IndexFunc(f.ended, func(e Ended) bool { return e.Name == name })
+	i := slices.IndexFunc(f.ended, func(e api.EndedRollout) bool { return e.Rollout == name })
 	if i < 0 {
 		return 0, false
 	}
