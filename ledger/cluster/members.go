@@ -191,6 +191,9 @@ func (n *Node) Add(ctx context.Context, name string, c Contact) (string, map[str
 	if err := n.tellOwn(ctx); err != nil { // the other finds at least this one
 		return "", nil, fmt.Errorf("cluster: add a node: %w", err)
 	}
+	if err := n.CheckFormat(ctx); err != nil { // this node reads what stood before it told of itself
+		return "", nil, err
+	}
 	if c.knows() < n.Format() {
 		return "", nil, agreement.FormatError("the cluster", n.Format())
 	}

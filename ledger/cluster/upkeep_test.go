@@ -154,8 +154,8 @@ func (h *hears) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// TestFormat: the format is raised only if every node knows the newest one, and a node ends whose
-// program does not know the format of the cluster.
+// TestFormat: the format is raised only if every node knows the newest one. A node whose program
+// does not know the format of the cluster does not join, and ends.
 func TestFormat(t *testing.T) {
 	s, ctx := newSite(t, "a"), t.Context()
 	config := s.config("a")
@@ -178,6 +178,9 @@ func TestFormat(t *testing.T) {
 	}
 	must(t, n.CheckFormat(ctx))
 	must(t, n.SetFormat(ctx, "2"))
+	if _, _, err := n.Add(ctx, "c", cluster.Contact{Etcd: "127.0.0.1:1", Peer: "127.0.0.1:2", Version: "v1", Format: 1}); !errors.Is(err, agreement.ErrFormat) {
+		t.Errorf("a node that lacks the format joins right after it was raised: %v", err)
+	}
 	if err := n.CheckFormat(ctx); !errors.Is(err, agreement.ErrFormat) || !strings.Contains(err.Error(), "the cluster has format 2") {
 		t.Errorf("a format that the program does not know: %v", err)
 	}
