@@ -16,7 +16,9 @@ const (
 type usage struct {
 	entries hour.Count
 	signals hour.Count // among the entries
-	spoke   int64      // 1 + the minute of its last signal as executor; 0: none; derived
+	// spoke is the last signal about its own executions. The issuer is heard about them once an
+	// hour, however much it wrote about other executions. Derived.
+	spoke hour.Last
 	// judged are the verdicts on its last signals, the newest last; verdicts
 	// counts them.
 	judged []verdict
@@ -70,7 +72,7 @@ func (s *State) admitQuota(e *entry.Entry, at int64) error {
 		limit := u.signalLimit(policy.Quotas.SignalsPerHour)
 		free := u.signals.Wait(at, limit)
 		if signal.Standing == entry.StandingExecutor {
-			limit, free = max(1, limit), min(free, u.waitExecutor(at))
+			limit, free = max(1, limit), min(free, u.spoke.Wait(at))
 		}
 		if free > 0 {
 			return rateLimited(e, "signals", limit, free-at)
@@ -84,16 +86,6 @@ func (s *State) admitQuota(e *entry.Entry, at int64) error {
 // up for that.
 func (u *usage) signalLimit(base int64) int64 {
 	return entry.Quotas{SignalsPerHour: base}.Signals(u.independent, u.dismissed)
-}
-
-// waitExecutor returns 0 if the issuer has written no signal about its own executions in the last
-// hour, else the instant (Unix milliseconds) from which on that is so. So an issuer is heard about
-// its own executions once an hour, however much it wrote about other executions.
-func (u *usage) waitExecutor(now int64) int64 {
-	if free := (u.spoke-1)*minuteMS + hourMS; u.spoke > 0 && free > now {
-		return free
-	}
-	return 0
 }
 
 func rateLimited(e *entry.Entry, what string, limit, waitMS int64) error {
@@ -112,7 +104,7 @@ func (s *State) applyQuota(e *entry.Entry, principal uint32, at int64) {
 	if signal, ok := e.Body.(*entry.Signal); ok {
 		u.signals.Add(at)
 		if signal.Standing == entry.StandingExecutor {
-			u.spoke = 1 + at/minuteMS
+			u.spoke = hour.LastAt(at)
 		}
 	}
 }

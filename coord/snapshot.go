@@ -179,8 +179,8 @@ func (s *State) snapshotLeaves(c *codec.Codec) {
 
 // snapshot passes the usage of a principal.
 func (u *usage) snapshot(c *codec.Codec) {
-	u.entries.Snapshot(c)
-	u.signals.Snapshot(c)
+	u.entries.Snapshot(c, entry.MaxInteger)
+	u.signals.Snapshot(c, entry.MaxInteger)
 	codec.List(c, &u.judged, judgedMax, func(v *verdict) { v.snapshot(c) })
 	if c.Reading() {
 		for _, v := range u.judged {

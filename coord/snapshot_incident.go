@@ -6,6 +6,7 @@ import (
 
 	"recoveryledger/coord/ascending"
 	"recoveryledger/coord/codec"
+	"recoveryledger/coord/hour"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
@@ -332,7 +333,7 @@ func (s *State) derive(c *codec.Codec) {
 	}
 	for i := range s.signals {
 		if sig := &s.signals[i]; sig.standing == entry.StandingExecutor {
-			s.usage[sig.issuer].spoke = 1 + sig.at/minuteMS
+			s.usage[sig.issuer].spoke = hour.LastAt(sig.at)
 		}
 	}
 	for i := range s.usage {

@@ -75,7 +75,6 @@ coord ← coord/bundle ← api/server
 coord/recovery ← coord
 coord/ascending ← coord
 coord/codec ← coord/hour ← coord
-ledger/entry ← coord/hour
 coord/codec ← coord/rollout ← coord
 coord/recovery ← coord/sound ← coord
 verify ← coord/sound

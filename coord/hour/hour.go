@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"recoveryledger/coord/codec"
-	"recoveryledger/ledger/entry"
 )
 
 const (
@@ -65,10 +64,25 @@ func (c *Count) Wait(now, limit int64) int64 {
 	return (minute + minutes) * minuteMS
 }
 
-// Snapshot passes the count.
-func (c *Count) Snapshot(to *codec.Codec) {
-	codec.Number(to, &c.minute, entry.MaxInteger/minuteMS+1)
+// Snapshot passes the count. No instant that it counts is after the latest.
+func (c *Count) Snapshot(to *codec.Codec, latest uint64) {
+	codec.Number(to, &c.minute, latest/minuteMS+1)
 	for i := range c.counts {
 		codec.Number(to, &c.counts[i], math.MaxUint32+1)
 	}
+}
+
+// Last is when something happened last: 1 + its minute. The zero value says that it never happened.
+type Last int64
+
+// LastAt returns an instant as a Last.
+func LastAt(at int64) Last { return Last(1 + at/minuteMS) }
+
+// Wait returns 0 if nothing happened in the hour that ends with the minute of now. Else it returns
+// the instant from which on that is so.
+func (l Last) Wait(now int64) int64 {
+	if free := (int64(l) - 1 + minutes) * minuteMS; l > 0 && free > now {
+		return free
+	}
+	return 0
 }

@@ -45,3 +45,23 @@ func TestCount(t *testing.T) {
 		}
 	})
 }
+
+// TestLast compares the last instant with a count that has a limit of one.
+func TestLast(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Count
+		var last Last
+		at := rapid.Int64Range(0, 3*minutes*minuteMS)
+		if then := at.Draw(t, "then"); rapid.Bool().Draw(t, "happened") {
+			c.Add(then)
+			last = LastAt(then)
+		}
+		now := at.Draw(t, "later")
+		if last != 0 {
+			now += (int64(last) - 1) * minuteMS
+		}
+		if got, want := last.Wait(now), c.Wait(now, 1); got != want {
+			t.Fatalf("wait at %d after %d: %d, want %d", now, last, got, want)
+		}
+	})
+}
