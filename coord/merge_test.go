@@ -149,3 +149,43 @@ func TestMergedTask(t *testing.T) {
 	}
 	w.checkAll()
 }
+
+// TestDismissedMergeHoldsTask has people approve an amend that takes up a signal about an execution
+// of a task, and dismisses the signal. The task is held until the incident is closed (TSK-1), in
+// the state that the log led to and in one that was restored.
+func TestDismissedMergeHoldsTask(t *testing.T) {
+	w, task := taskWorld(t, entry.TaskInProgress)
+	w.put(w.work("a", "x", task, entry.EffectNone))
+	w.done("b", "y", entry.EffectCompensable, "a#x")
+	older := w.put(w.signal("b", entry.StandingExecutor, "b#y")).Index
+	w.decide("k", entry.ActAuthorize, older)
+	younger := w.put(w.signal("a", entry.StandingExecutor, "a#x")).Index
+	w.put(w.order("k", Order{Incident: older, Act: entry.ActEscalate, Dismissed: []entry.Dismissal{{Index: younger, Reason: "it did no harm"}}}))
+	w.put(w.answer("p1", older, "approve"))
+	w.next()
+	w.next()
+	if w.is(younger, entry.IncidentDismissed); w.incident(younger).mergedInto != older {
+		t.Fatalf("merged into %d, want %d", w.incident(younger).mergedInto, older)
+	}
+	if got := w.members(older); len(got) != 1 {
+		t.Fatalf("members %v, want b#y alone", got)
+	}
+	w.fails(task)
+	gates := func(want string) {
+		t.Helper()
+		for name, s := range map[string]*State{"running": w.state, "restored": restored(t, w.snapshot())} {
+			if v, _ := s.Task(task); v.Gate != want {
+				t.Errorf("%s: the task is held up by %q, want %q", name, v.Gate, want)
+			}
+		}
+	}
+	gates(fmt.Sprintf("a#x is part of incident %d, which is AUTHORIZED", older))
+	w.refuse(w.sign(w.move("k", task, entry.TaskAssign, "a")), entry.StateConflict, "op")
+	w.checkAll()
+	w.compensate(older, "b#y")
+	w.next()
+	w.is(older, entry.IncidentRecovered)
+	gates("")
+	w.does("k", task, entry.TaskAssign, "a")
+	w.checkAll()
+}

@@ -15,7 +15,7 @@ import (
 )
 
 // snapshotMagic begins every snapshot; the digit is its version.
-const snapshotMagic = "coord state 16\n"
+const snapshotMagic = "coord state 17\n"
 
 // ErrSnapshot reports bytes that are not a snapshot of this version, or not of
 // this ledger. A state can always be built again from the log.

@@ -129,8 +129,8 @@ func TestRestoreRefusesWhatSnapshotNeverMakes(t *testing.T) {
 		spoil(s)
 		return snapshot(t, s)
 	}
-	older := bytes.Replace(w.snapshot(), []byte(snapshotMagic), []byte("coord state 15\n"), 1)
-	if err := NewState(origin).Restore(bytes.NewReader(older)); err == nil || !strings.Contains(err.Error(), `it does not begin with "coord state 16\n"`) {
+	older := bytes.Replace(w.snapshot(), []byte(snapshotMagic), []byte("coord state 16\n"), 1)
+	if err := NewState(origin).Restore(bytes.NewReader(older)); err == nil || !strings.Contains(err.Error(), `it does not begin with "coord state 17\n"`) {
 		t.Errorf("a snapshot of an older version: %v", err)
 	}
 	for what, data := range map[string][]byte{
