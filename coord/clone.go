@@ -45,8 +45,8 @@ func (s *State) Frozen() *State {
 	return &c
 }
 
-func cloneLists(lists map[uint32][]uint32) map[uint32][]uint32 {
-	clone := make(map[uint32][]uint32, len(lists))
+func cloneLists[K comparable](lists map[K][]uint32) map[K][]uint32 {
+	clone := make(map[K][]uint32, len(lists))
 	for key, list := range lists {
 		clone[key] = slices.Clone(list)
 	}
@@ -55,7 +55,7 @@ func cloneLists(lists map[uint32][]uint32) map[uint32][]uint32 {
 
 func (t *tasks) frozen() tasks {
 	c := tasks{t.names.Frozen(), slices.Clone(t.list), maps.Clone(t.of), maps.Clone(t.pointOf), maps.Clone(t.byPoint),
-		maps.Clone(t.waiting), maps.Clone(t.held), maps.Clone(t.states), t.retries}
+		maps.Clone(t.waiting), cloneLists(t.held), maps.Clone(t.states), t.retries}
 	for i := range c.list {
 		one := &c.list[i]
 		one.execs, one.points = slices.Clip(one.execs), slices.Clip(one.points) // elements never change

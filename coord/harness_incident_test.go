@@ -2,6 +2,7 @@ package coord
 
 import (
 	"maps"
+	"slices"
 
 	"recoveryledger/ledger/entry"
 )
@@ -11,6 +12,9 @@ import (
 func (w *world) checkDerived(other *State) {
 	w.t.Helper()
 	w.checkJoins(other)
+	if !maps.EqualFunc(w.state.tasks.held, other.tasks.held, slices.Equal) {
+		w.t.Fatalf("agents hold %v, restored %v", w.state.tasks.held, other.tasks.held)
+	}
 	for i, inc := range w.state.incidents {
 		if was := other.incidents[i].missed; inc.missed != was {
 			w.t.Fatalf("incident %d: missed answer %+v, restored %+v", inc.opened, inc.missed, was)

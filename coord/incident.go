@@ -205,7 +205,7 @@ func (s *State) concerns(inc *incident, exec uint32) bool {
 // one that the subject concerns and that was not merged. No principal would judge a signal that
 // joins a merged incident.
 func (s *State) joins(subject uint32) (number uint32, ok bool) {
-	for _, number := range s.incidentsAbout(subject) {
+	for number := range s.incidentsAbout(subject) {
 		if inc := s.incidents[number]; inc.state.Open() && inc.mergedInto == 0 && s.concerns(inc, subject) {
 			return number, true
 		}
@@ -213,21 +213,21 @@ func (s *State) joins(subject uint32) (number uint32, ok bool) {
 	return 0, false
 }
 
-// incidentsAbout returns the incidents that may concern a subject or, for an execution, its task:
-// ascending numbers. The list is not to be changed.
-func (s *State) incidentsAbout(subject uint32) []uint32 {
-	own := s.incidentsByExecution[subject]
+// incidentsAbout yields the incidents that may concern a subject or, for an execution, its task:
+// ascending numbers.
+func (s *State) incidentsAbout(subject uint32) iter.Seq[uint32] {
+	var ofTask []uint32
 	if task, of := s.tasks.of[subject]; of {
-		return ascending.Union(own, s.incidentsByExecution[taskBit|task])
+		ofTask = s.incidentsByExecution[taskBit|task]
 	}
-	return own
+	return ascending.Union(s.incidentsByExecution[subject], ofTask)
 }
 
 // signalsAbout yields the signals about an execution or its task, each with every incident that
 // disposes of it, in the order of the incidents.
 func (s *State) signalsAbout(exec uint32) iter.Seq2[*incident, *signal] {
 	return func(yield func(*incident, *signal) bool) {
-		for _, number := range s.incidentsAbout(exec) {
+		for number := range s.incidentsAbout(exec) {
 			for _, n := range s.incidents[number].signals {
 				if sig := &s.signals[n]; s.isAbout(sig, exec) && !yield(s.incidents[number], sig) {
 					return

@@ -21,7 +21,7 @@ import (
 // task just now gets it only if there is no other agent. People assign a task without a type, and
 // a task that the rules leave to people. The result follows from the state and the instant alone.
 func (s *State) Route(now int64, rules *Rules) (todo []entry.Body, wake int64) {
-	r := router{State: s, now: now, rules: rules, held: maps.Clone(s.tasks.held), wake: math.MaxInt64}
+	r := router{State: s, now: now, rules: rules, given: map[entry.Principal]int64{}, wake: math.MaxInt64}
 	for _, number := range slices.Sorted(maps.Keys(s.tasks.waiting)) {
 		if t := &s.tasks.list[number]; len(s.agentsByCapability[t.kind]) > 0 { // no agent has the type ""
 			r.route(number, t)
@@ -38,7 +38,7 @@ type router struct {
 	*State
 	now   int64
 	rules *Rules
-	held  map[entry.Principal]int64 // tasks of each agent, with those given now
+	given map[entry.Principal]int64 // tasks that each agent gets by this call
 	todo  []entry.Body
 	wake  int64
 }
@@ -74,7 +74,7 @@ func (r *router) route(number uint32, t *task) {
 	agent := r.candidate(t, &c)
 	b, err := r.DraftTask(TaskOrder{Task: r.taskRef(number), Op: entry.TaskAssign, Agent: agent, Resume: c.resume, Reason: c.reason})
 	if agent != "" && err == nil { // else the table has no such move
-		r.held[agent], r.todo = r.held[agent]+1, append(r.todo, b)
+		r.given[agent], r.todo = r.given[agent]+1, append(r.todo, b)
 	}
 }
 
@@ -102,7 +102,7 @@ func (s *State) Failed() iter.Seq2[entry.Ref, uint64] {
 // candidate returns the agent that is to get a task. It is empty if no agent may get the task.
 func (r *router) candidate(t *task, c *claim) entry.Principal {
 	var best api.Candidate
-	for one := range r.candidates(t, c.another, r.held) {
+	for one := range r.candidates(t, c.another, r.given) {
 		if best.Agent == "" || t.compare(one, best) < 0 {
 			best = one
 		}
@@ -111,15 +111,17 @@ func (r *router) candidate(t *task, c *claim) entry.Principal {
 }
 
 // candidates yields the agents that may get a task, by name. Such an agent has the type of the
-// task among its capabilities, and holds fewer tasks than the limit. If another is set, the agent
-// that failed at the task just now is left out. An agent that was interrupted has not failed.
-func (s *State) candidates(t *task, another bool, held map[entry.Principal]int64) iter.Seq[api.Candidate] {
+// task among its capabilities, and holds fewer tasks than the limit, with those that it was given
+// since. If another is set, the agent that failed at the task just now is left out. An agent that
+// was interrupted has not failed.
+func (s *State) candidates(t *task, another bool, given map[entry.Principal]int64) iter.Seq[api.Candidate] {
 	return func(yield func(api.Candidate) bool) {
 		for _, agent := range s.agentsByCapability[t.kind] {
-			if another && t.failedBy(agent) || held[agent] >= agentTasksMax {
+			held := int64(len(s.tasks.held[agent])) + given[agent]
+			if another && t.failedBy(agent) || held >= agentTasksMax {
 				continue
 			}
-			if !yield(api.Candidate{Agent: agent, Held: held[agent]}) {
+			if !yield(api.Candidate{Agent: agent, Held: held}) {
 				return
 			}
 		}

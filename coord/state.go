@@ -88,7 +88,7 @@ func NewCheckedState(origin string, check SignatureCheck) *State {
 		checkpoints: checkpoints{names: compact.NewNames(0)},
 		runs:        runs{names: compact.NewNames(0)},
 		tasks: tasks{names: compact.NewNames(0), of: map[uint32]uint32{}, pointOf: map[uint32]uint32{}, byPoint: map[string]uint32{},
-			waiting: map[uint32]struct{}{}, held: map[entry.Principal]int64{}, states: map[entry.TaskState]int64{}},
+			waiting: map[uint32]struct{}{}, held: map[entry.Principal][]uint32{}, states: map[entry.TaskState]int64{}},
 		open: map[uint32]struct{}{}, cooldowns: map[cooldownKey]int64{},
 		incidentsByExecution: map[uint32][]uint32{}, incidentsByLine: map[uint32][]uint32{},
 	}

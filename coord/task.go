@@ -3,6 +3,7 @@ package coord
 import (
 	"slices"
 
+	"recoveryledger/coord/ascending"
 	"recoveryledger/coord/compact"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
@@ -16,11 +17,11 @@ type tasks struct {
 	pointOf map[uint32]uint32 // by checkpoint: its task
 
 	// Derived:
-	byPoint map[string]uint32         // by the beginning of the names of their checkpoints
-	waiting map[uint32]struct{}       // tasks that no agent holds and that are not over
-	held    map[entry.Principal]int64 // number of tasks that each agent holds
-	states  map[entry.TaskState]int64 // number of tasks in each state
-	retries int64                     // claims after failures, of all tasks
+	byPoint map[string]uint32            // by the beginning of the names of their checkpoints
+	waiting map[uint32]struct{}          // tasks that no agent holds and that are not over
+	held    map[entry.Principal][]uint32 // tasks that each agent holds, ascending
+	states  map[entry.TaskState]int64    // number of tasks in each state
+	retries int64                        // claims after failures, of all tasks
 }
 
 // task holds what the rules need of a task. Its executions and checkpoints are derived.
@@ -290,7 +291,9 @@ func (s *State) countTask(number uint32, n int64) {
 	delete(s.tasks.waiting, number)
 	switch {
 	case t.State.Held():
-		if s.tasks.held[t.Agent] += n; s.tasks.held[t.Agent] == 0 {
+		if n > 0 {
+			s.tasks.held[t.Agent] = ascending.Add(s.tasks.held[t.Agent], number)
+		} else if s.tasks.held[t.Agent] = ascending.Drop(s.tasks.held[t.Agent], number); len(s.tasks.held[t.Agent]) == 0 {
 			delete(s.tasks.held, t.Agent)
 		}
 	case !t.State.Over() && n > 0:

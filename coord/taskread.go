@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"recoveryledger/api"
+	"recoveryledger/coord/ascending"
 	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
@@ -48,7 +49,7 @@ func another(v *api.Task) bool { return v.Recovery != nil && v.Recovery.Another 
 // [State.Consult] first.
 func (s *State) Candidates(v *api.Task) {
 	if _, t, ok := s.findTask(v.Task); ok && claimable(v) {
-		v.Candidates = slices.SortedStableFunc(s.candidates(t, another(v), s.tasks.held), t.compare)
+		v.Candidates = slices.SortedStableFunc(s.candidates(t, another(v), nil), t.compare)
 		v.Candidates = v.Candidates[:min(len(v.Candidates), candidatesMax)]
 	}
 	v.Reassign = reassignment(v)
@@ -80,13 +81,11 @@ func (s *State) Tasks(before uint64, limit int) (views []api.Task) {
 // HeldBy returns up to limit tasks that an agent holds, in the form of [State.Task], the newest
 // first, and how many it holds in all.
 func (s *State) HeldBy(agent entry.Principal, limit int) (views []api.Task, all int) {
-	all = int(s.tasks.held[agent])
-	for number := len(s.tasks.list) - 1; len(views) < min(limit, all); number-- {
-		if s.tasks.list[number].heldBy(agent) {
-			views = append(views, s.viewTask(uint32(number)))
-		}
+	held := s.tasks.held[agent]
+	for _, number := range ascending.Largest(limit, held) {
+		views = append(views, s.viewTask(number))
 	}
-	return views, all
+	return views, len(held)
 }
 
 // TaskWork returns up to limit executions of a task, the newest first. Compensations are none of

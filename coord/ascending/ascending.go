@@ -4,7 +4,10 @@
 // added at the end.
 package ascending
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // Has reports whether a list has a number.
 func Has(list []uint32, number uint32) bool {
@@ -26,18 +29,35 @@ func Below(list []uint32, end uint32) []uint32 {
 	return list[:i]
 }
 
-// Union returns the numbers that one of two lists has. If the other list is empty, the result is
-// that list itself.
-func Union(a, b []uint32) []uint32 {
-	switch {
-	case len(a) == 0:
-		return b
-	case len(b) == 0:
-		return a
+// Drop returns a list without a number. It may change the list in place.
+func Drop(list []uint32, number uint32) []uint32 {
+	if i, has := slices.BinarySearch(list, number); has {
+		return slices.Delete(list, i, i+1)
 	}
-	both := slices.Concat(a, b)
-	slices.Sort(both)
-	return slices.Compact(both)
+	return list
+}
+
+// Union yields the numbers that one of two lists has, from the smallest up. The lists must not
+// change meanwhile.
+func Union(a, b []uint32) iter.Seq[uint32] {
+	return func(yield func(uint32) bool) {
+		for i, j := 0, 0; i < len(a) || j < len(b); {
+			inA := j == len(b) || i < len(a) && a[i] <= b[j]
+			inB := i == len(a) || j < len(b) && b[j] <= a[i]
+			var number uint32
+			if inB {
+				number = b[j]
+				j++
+			}
+			if inA {
+				number = a[i]
+				i++
+			}
+			if !yield(number) {
+				return
+			}
+		}
+	}
 }
 
 // Within returns the numbers of a list that any of the other lists has.

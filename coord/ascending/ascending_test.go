@@ -39,13 +39,34 @@ func TestSets(t *testing.T) {
 		}
 		union := []uint32{}
 		for _, list := range lists {
-			union = Union(list, union)
+			union = slices.Collect(Union(list, union))
 		}
 		same(t, "union", union, all)
+		for n := range Union(lists[0], union) {
+			if n != union[0] {
+				t.Fatalf("the union of %v and %v begins with %d", lists[0], union, n)
+			}
+			break
+		}
+		without := number.Draw(t, "without")
+		same(t, "list without a number", Drop(slices.Clone(lists[0]), without), only(lists[0], func(n uint32) bool { return n != without }))
 		if !slices.Equal(lists[0], first) {
 			t.Fatalf("%v has become %v", first, lists[0])
 		}
 	})
+}
+
+// TestUnionInPlace merges two lists without an allocation.
+func TestUnionInPlace(t *testing.T) {
+	a, b, sum := []uint32{1, 3, 5}, []uint32{2, 3, 9}, uint32(0)
+	allocations := testing.AllocsPerRun(10, func() {
+		for n := range Union(a, b) {
+			sum += n
+		}
+	})
+	if allocations != 0 || sum != 11*20 {
+		t.Errorf("%g allocations, sum %d", allocations, sum)
+	}
 }
 
 // only returns the numbers of a list that fit.
