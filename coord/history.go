@@ -192,9 +192,12 @@ func (s *State) Commands(agent entry.Principal) (list []api.Command) {
 type ExecutionView struct {
 	api.Execution
 	Wid entry.WorkflowID
-	// Reported are the ids of the incidents with a signal about the execution or its task, other
-	// than a dismissed signal. The newest incident comes first.
+	// Reported are the ids of the newest incidents, at most reportedMax, with a signal about the
+	// execution or its task that was not dismissed. A signal about the task counts for the
+	// executions that began before it. The newest incident comes first. [State.Workflow] and
+	// [State.TaskWork] alone fill Reported and Further in.
 	Reported []uint64
+	Further  int // number of the older incidents of that kind
 }
 
 // Workflow returns up to limit executions of a workflow, the newest first. Only executions with an
@@ -206,7 +209,7 @@ func (s *State) Workflow(wid entry.WorkflowID, before uint64, limit int, now int
 	}
 	for next := s.executions.newest[number]; next != 0 && len(views) < limit; next = *s.executions.before.At(next - 1) {
 		if before == 0 || s.graph.Node(next-1).First < before {
-			views = append(views, s.viewExecution(next-1, now))
+			views = append(views, s.reported(next-1, now))
 		}
 	}
 	return views, true
@@ -240,10 +243,20 @@ func (s *State) viewExecution(exec uint32, now int64) ExecutionView {
 	if comp, is := s.executions.comps[exec]; is {
 		v.Compensates = s.refOf(comp.exec)
 	}
+	return v
+}
+
+// reported returns an execution with the incidents that report it.
+func (s *State) reported(exec uint32, now int64) ExecutionView {
+	v, last := s.viewExecution(exec, now), (*incident)(nil)
 	for inc, sig := range s.signalsAbout(exec) {
-		if sig.verdict.disposition != dismissed && !slices.Contains(v.Reported, inc.opened) {
-			v.Reported = append(v.Reported, inc.opened)
+		if inc == last || sig.index < v.Index || sig.verdict.disposition == dismissed {
+			continue
 		}
+		if last = inc; len(v.Reported) == reportedMax {
+			v.Reported, v.Further = slices.Delete(v.Reported, 0, 1), v.Further+1
+		}
+		v.Reported = append(v.Reported, inc.opened)
 	}
 	slices.Reverse(v.Reported)
 	return v

@@ -34,6 +34,8 @@ const (
 	candidatesMax = 16
 	// checkpointsMax is the number of checkpoints of a task that a view of the task lists.
 	checkpointsMax = 16
+	// reportedMax is the number of incidents that a view of an execution lists.
+	reportedMax = 10
 	// decidedMax is the approximate number of tasks for which [Rules] keeps the decision.
 	decidedMax = 1 << 16
 )

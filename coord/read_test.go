@@ -265,37 +265,68 @@ func TestFenceObstacle(t *testing.T) {
 	}
 }
 
+// reports checks which incidents report an execution, in the state and in one that was restored.
+func (w *world) reports(exec entry.Ref, further int, want ...uint64) {
+	w.t.Helper()
+	for _, s := range []*State{w.state, restored(w.t, w.snapshot())} {
+		all, _ := s.Workflow("w", 0, int(s.graph.Size()), w.at)
+		i := slices.IndexFunc(all, func(x ExecutionView) bool { return x.Exec == exec })
+		if i < 0 || !slices.Equal(all[i].Reported, want) || all[i].Further != further {
+			w.t.Errorf("%s is reported by incidents %v and %d older, want %v and %d", exec, all[i].Reported, all[i].Further, want, further)
+		}
+	}
+}
+
 // TestReported tells the incidents that report an execution: by a signal about it or its task, that
-// was not dismissed, also once an older incident has taken the signal up.
+// was not dismissed, also once an older incident has taken the signal up. A signal about a task
+// reports no execution that began later.
 func TestReported(t *testing.T) {
 	w, task := taskWorld(t, entry.TaskInProgress)
 	w.put(w.work("a", "x", task, entry.EffectNone))
 	w.done("b", "y", entry.EffectCompensable, "a#x")
-	reports := func(exec entry.Ref, want ...uint64) {
-		t.Helper()
-		for _, s := range []*State{w.state, restored(t, w.snapshot())} {
-			if x, ok := s.Execution(exec, w.at); !ok || !slices.Equal(x.Reported, want) {
-				t.Errorf("%s is reported by incidents %v, want %v", exec, x.Reported, want)
-			}
-		}
-	}
-	reports("a#x")
+	w.reports("a#x", 0)
 	older := w.put(w.signal("b", entry.StandingExecutor, "b#y")).Index
 	w.decide("k", entry.ActAuthorize, older)
 	younger := w.put(w.signal("a", entry.StandingExecutor, task)).Index
-	reports("a#x", younger)
-	reports("b#y", older)
+	w.reports("a#x", 0, younger)
+	w.reports("b#y", 0, older)
 	w.decide("k", entry.ActEscalate, older)
 	w.put(w.answer("p1", older, "approve"))
 	w.next()
-	reports("a#x", younger, older)
+	w.reports("a#x", 0, younger, older)
 	w.done("b", "idle", entry.EffectNone)
 	id := w.put(w.signal("b", entry.StandingExecutor, "b#idle")).Index
-	reports("b#idle", id)
+	w.reports("b#idle", 0, id)
 	d := w.order("p3", Order{Incident: id, Act: entry.ActDeny})
 	d.Dispositions[0].Disposition = entry.Dismissed
 	w.put(d)
-	reports("b#idle")
+	w.reports("b#idle", 0)
+	w.compensate(older, "b#y")
+	w.put(w.outcome("a", older, "a#x", entry.NotExecuted))
+	w.next()
+	w.is(older, entry.IncidentRecovered)
+	w.put(w.work("a", "later", task, entry.EffectNone))
+	w.reports("a#later", 0)
+	w.reports("a#x", 0, younger, older)
+	for _, x := range w.state.TaskWork(task, 9, w.at) {
+		if want := map[entry.Ref][]uint64{"a#x": {younger, older}}[x.Exec]; !slices.Equal(x.Reported, want) {
+			t.Errorf("%s of the task is reported by %v, want %v", x.Exec, x.Reported, want)
+		}
+	}
+}
+
+// TestReportedOften lists the newest incidents that report an execution, and counts the others.
+func TestReportedOften(t *testing.T) {
+	w := newWorld(t)
+	w.done("b", "idle", entry.EffectNone)
+	var ids []uint64
+	for range reportedMax + 2 {
+		id := w.put(w.signal("b", entry.StandingExecutor, "b#idle")).Index
+		w.put(w.order("p3", Order{Incident: id, Act: entry.ActDeny}))
+		ids = append([]uint64{id}, ids...)
+		w.reports("b#idle", max(0, len(ids)-reportedMax), ids[:min(len(ids), reportedMax)]...)
+		w.at += hourMS
+	}
 }
 
 // TestTaskWork lists the executions of a task alone, the newest first.

@@ -93,7 +93,7 @@ func (s *State) HeldBy(agent entry.Principal, limit int) (views []api.Task, all 
 func (s *State) TaskWork(ref entry.Ref, limit int, now int64) (views []ExecutionView) {
 	if _, t, ok := s.findTask(ref); ok {
 		for _, exec := range slices.Backward(t.execs[max(0, len(t.execs)-limit):]) {
-			views = append(views, s.viewExecution(exec, now))
+			views = append(views, s.reported(exec, now))
 		}
 	}
 	return views

@@ -135,6 +135,6 @@ func (b *workflowPage) draw(state *coord.State) *picture {
 	}
 	p := layOut(nodes)
 	p.Of, p.Table = "workflow", "executions"
-	p.Hint = "An arrow leads from an execution to what was built on it. ✕ and a number name an incident with a signal about the execution or its task."
+	p.Hint = "An arrow leads from an execution to what was built on it. ✕ and a number name the newest incident with a signal about the execution or its task."
 	return p
 }

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
 	"recoveryledger/testdata/webpage"
@@ -83,5 +84,27 @@ func TestReportedLongAgo(t *testing.T) {
 	webpage.Check(t, "/workflows/w", body)
 	if want := fmt.Sprintf(`failure reported in <a href="/incidents/%d">`, id); !strings.Contains(body, want) || strings.Count(body, "failure reported in") != 100 {
 		t.Errorf("the page does not say %s: %s", want, body)
+	}
+}
+
+// TestReportedOften lists the newest incidents that reported an execution, and counts the older
+// ones.
+func TestReportedOften(t *testing.T) {
+	l := foldlog.New(t)
+	l.Put("a", foldlog.Execution("idle", entry.EffectNone))
+	for older, want := range []string{"", "<p>and in 1 older incident</p>", "<p>and in 2 older incidents</p>"} {
+		for range max(1, 10-10*older) { // ten at first, then one more each time
+			id := l.Signal("a", "a#idle")
+			deny, err := l.State.Draft(coord.Order{Incident: id, Act: entry.ActDeny, Reason: "test"}, l.At+1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Put("p", deny)
+		}
+		_, body := get(t, pages(t, l, ""), "/workflows/w")
+		webpage.Check(t, "/workflows/w", body)
+		if !strings.Contains(body, want) || strings.Count(body, "failure reported in") != 10 || strings.Contains(body, "<p>and in") != (want != "") {
+			t.Errorf("%d older incidents: the page does not say %q: %s", older, want, body)
+		}
 	}
 }
