@@ -75,6 +75,7 @@ func TestAsksPeople(t *testing.T) {
 func TestWaitsForPeople(t *testing.T) {
 	approvals, outcomes := &api.Waits{For: api.ForApprovals, Who: api.WaitsApprovers}, &api.Waits{For: api.ForOutcomes, Who: api.WaitsAgents}
 	acknowledge := &api.Waits{For: api.ForAcknowledgement, Who: api.WaitsPeople}
+	merge, decision := &api.Waits{For: api.ForMerge, Who: api.WaitsCoordinator, Incident: 7}, &api.Waits{For: api.ForCoordinator, Who: api.WaitsCoordinator}
 	for name, c := range map[string]struct {
 		incident api.Incident
 		want     *api.Waits
@@ -83,6 +84,8 @@ func TestWaitsForPeople(t *testing.T) {
 		"agents":               {api.Incident{Waits: outcomes}, nil},
 		"approvers":            {api.Incident{Waits: approvals, AsksPeople: true}, approvals},
 		"approvers, again":     {api.Incident{Waits: approvals, AsksPeople: true, Lapsed: &api.Lapse{Proposal: 3}}, approvals},
+		"merged":               {api.Incident{Waits: merge, AsksPeople: true}, nil},
+		"expired":              {api.Incident{Waits: decision, AsksPeople: true}, nil},
 		"silence":              {api.Incident{Waits: acknowledge, Silence: true}, acknowledge},
 		"silence, noted":       {api.Incident{Silence: true, Acknowledged: 7}, nil},
 		"amend dropped":        {api.Incident{Waits: outcomes, Lapsed: &api.Lapse{Proposal: 3}}, acknowledge},
@@ -92,4 +95,41 @@ func TestWaitsForPeople(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
+}
+
+// TestEscalatedWithoutQuestion asks people nothing about an escalated incident that an older one
+// has taken up, or whose proposal has expired: the coordinator goes on.
+func TestEscalatedWithoutQuestion(t *testing.T) {
+	asks := func(w *world, id uint64, want *api.Waits) {
+		t.Helper()
+		w.is(id, entry.IncidentEscalated)
+		v, _ := w.state.Incident(id, w.at)
+		got := WaitsForPeople(&v)
+		if want != nil && got != nil {
+			got = &api.Waits{For: got.For, Who: got.Who}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("incident %d asks %+v, want %+v", id, got, want)
+		}
+	}
+	approvals := &api.Waits{For: api.ForApprovals, Who: api.WaitsApprovers}
+	t.Run("merged", func(t *testing.T) {
+		w := newWorld(t)
+		w.done("b", "1", entry.EffectCompensable)
+		w.done("b", "2", entry.EffectCompensable, "b#1")
+		older := w.put(w.signal("b", entry.StandingExecutor, "b#2")).Index
+		w.decide("k", entry.ActAuthorize, older)
+		younger := w.put(w.signal("b", entry.StandingExecutor, "b#1")).Index
+		w.decide("k", entry.ActEscalate, younger)
+		asks(w, younger, approvals)
+		w.decide("k", entry.ActAmend, older)
+		asks(w, younger, nil)
+	})
+	t.Run("expired", func(t *testing.T) {
+		w, id := reported(t)
+		w.decide("k", entry.ActEscalate, id)
+		asks(w, id, approvals)
+		w.at = w.incident(id).proposal.exp
+		asks(w, id, nil)
+	})
 }

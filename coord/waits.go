@@ -49,10 +49,12 @@ func asksPeople(v *api.Incident) bool {
 }
 
 // WaitsForPeople returns what an incident asks people for; nil: nothing. It asks for approvals, or
-// for a person who acknowledges that no approver answered, whatever it waits for beside that.
+// for a person who acknowledges that no approver answered, whatever it waits for beside that. An
+// escalated incident asks for nothing if it waits for the coordinator: an older incident took it
+// up, or its proposal is void or has expired.
 func WaitsForPeople(v *api.Incident) *api.Waits {
 	switch {
-	case v.AsksPeople:
+	case v.AsksPeople && v.Waits.Who != api.WaitsCoordinator:
 		return v.Waits
 	case v.Unacknowledged():
 		return acknowledgement()

@@ -23,6 +23,7 @@ func TestRecent(t *testing.T) {
 	l.Do("a", "more", entry.EffectNone)
 	second := l.Signal("a", "a#more")
 	l.Decide(second, entry.ActEscalate)
+	l.Put("o", &entry.Task{Task: "o#dinner", Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated, Reason: "by hand", MaxRetries: new(int64(3)), LeaseMS: new(int64(60_000))})
 	c := pages(t, l, "")
 	says := func(want ...string) {
 		t.Helper()
@@ -34,10 +35,10 @@ func TestRecent(t *testing.T) {
 			}
 		}
 	}
-	says("Over, in the last 24 hours", "1 DISMISSED", "1 listed, +1 in the last hour", "Entries in the last 24 hours: "+decimal(l.State.Size())+"<")
+	says("Over, in the last 24 hours", "1 DISMISSED", "2 listed, +2 in the last hour", "Entries in the last 24 hours: "+decimal(l.State.Size())+"<")
 	l.At += 2 * 60 * 60 * 1000
 	l.Do("a", "later", entry.EffectNone)
-	says("1 DISMISSED", "1 listed, +0 in the last hour")
+	says("1 DISMISSED", "1 listed, +0 in the last hour", "o#dinner", "the coordinator; NOT FENCED") // the proposal has expired
 	l.At += 23 * 60 * 60 * 1000
 	l.Do("a", "latest", entry.EffectNone)
 	says("No incident is over since then.", "Entries in the last 24 hours: 6<", "hours of the clock, the oldest first and the present one last: 3, 0, ", `, 0, 3"><rect`)

@@ -20,8 +20,9 @@ func (a *app) escalationCommand() *cobra.Command {
 		Use:   "escalation",
 		Short: "Answer tasks and incidents that wait for a person",
 		Long: "Answer tasks and incidents that wait for a person. A task waits for a person when it is blocked, has spent its\n" +
-			"retries, has unknown effects, is unassignable, or the policy leaves it to people. An incident waits when it is\n" +
-			"escalated. An incident or amend that nobody answered in time waits until a person acknowledges it.",
+			"retries, has unknown effects, is unassignable, or the policy leaves it to people. An incident waits\n" +
+			"when a proposal about it may be answered. An incident or amend that nobody answered in time waits until a\n" +
+			"person acknowledges it.",
 		Example: "  arl escalation list",
 	}
 	o.Register(cmd.PersistentFlags())
