@@ -29,6 +29,9 @@ var acts = map[entry.Act][]entry.IncidentState{
 	entry.ActRelease:  {entry.IncidentAuthorized, entry.IncidentRecovered, entry.IncidentNoEffects, entry.IncidentPartial, entry.IncidentFailed},
 }
 
+// Takes reports whether an incident in a state may take an act, by that table alone.
+func Takes(state entry.IncidentState, act entry.Act) bool { return slices.Contains(acts[act], state) }
+
 func (d *decisionOf) has(role entry.Role) bool { return slices.Contains(d.signer.Roles, role) }
 
 // scoped reports whether the act has a plan.
@@ -107,7 +110,7 @@ func (s *State) checkDecisionRefs(d *decisionOf) error {
 // checkDecisionForm checks the rules of every act: state, policy, epoch and expiry. An incident
 // that was merged into another incident can only be denied.
 func (s *State) checkDecisionForm(d *decisionOf) error {
-	if !slices.Contains(acts[d.Act], d.inc.state) {
+	if !Takes(d.inc.state, d.Act) {
 		return conflict("act", "%s of incident %d, which is %s", d.Act, d.inc.opened, d.inc.state)
 	}
 	if d.inc.mergedInto != 0 && d.Act != entry.ActDeny {

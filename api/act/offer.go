@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 
+	"recoveryledger/api"
+	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
 
@@ -14,9 +16,8 @@ const YourReason = "(your reason)"
 func (v Verb) NeedsReason() bool { return v != Record }
 
 // Suppose is [Log.Prepare] for a person who has not chosen everything yet. The draft is made as if
-// the person had given a reason, and had chosen every member that can be released, and the agent
-// that the coordinator would choose. If nothing tells that agent, the draft names any agent, and is
-// Unnamed.
+// the person had given a reason, and had chosen every member that can be released. If nothing tells
+// which agent gets the task, the draft names any agent that may get it, and is Unnamed.
 func (l *Log) Suppose(o *Order, by entry.Principal) (*Draft, error) {
 	whole := *o
 	if whole.Reason == "" && o.Verb.NeedsReason() {
@@ -33,12 +34,9 @@ func (l *Log) Suppose(o *Order, by entry.Principal) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	unnamed := len(t.Candidates) == 0
-	if whole.Agent = l.anyAgent(); !unnamed {
-		whole.Agent = t.Candidates[0].Agent
-	}
+	whole.Agent = l.anyAgent(t)
 	if d, err = l.Prepare(&whole, by); err == nil {
-		d.Unnamed = unnamed
+		d.Unnamed = true
 	}
 	return d, err
 }
@@ -52,10 +50,11 @@ func (l *Log) Releasable(incident uint64) []entry.Ref {
 	return plan.Releasable()
 }
 
-// anyAgent returns an agent of the log that may hold a task; empty: there is none.
-func (l *Log) anyAgent() entry.Principal {
+// anyAgent returns an agent of the log that may get a task; empty: there is none.
+func (l *Log) anyAgent(t *api.Task) entry.Principal {
 	for _, agent := range l.State.Chain().Agents() {
-		if slices.Contains(agent.Roles, entry.RoleAgent) {
+		excepted := t.Reassign != nil && agent.Principal == t.Reassign.Except
+		if slices.Contains(agent.Roles, entry.RoleAgent) && !excepted {
 			return agent.Principal
 		}
 	}
@@ -76,8 +75,8 @@ type Offer struct {
 }
 
 // Offers returns the verbs that fit the state of the incident or the task of an order, and says
-// which of some keys may sign them. A verb that cannot be drafted is left out. An incident that is
-// over takes a release or an acknowledgement alone (protocol.md, section 6).
+// which of some keys may sign them. A verb that cannot be drafted is left out. For goroutines, a
+// call counts as a change of the state.
 func (l *Log) Offers(about Order, keys []Key) (list []Offer) {
 	verbs, by := Verbs(), entry.Principal("")
 	if about.Task != "" {
@@ -89,10 +88,7 @@ func (l *Log) Offers(about Order, keys []Key) (list []Offer) {
 	for _, verb := range verbs {
 		about.Verb, about.Hours = verb, DefaultHours
 		d, err := l.Suppose(&about, by)
-		if err != nil {
-			continue
-		}
-		if d.Incident != nil && !d.Incident.State.Open() && verb != Release && verb != Acknowledge {
+		if err != nil || !d.fits() {
 			continue
 		}
 		offer := Offer{Verb: verb}
@@ -102,4 +98,16 @@ func (l *Log) Offers(about Order, keys []Key) (list []Offer) {
 		list = append(list, offer)
 	}
 	return list
+}
+
+// fits reports whether the verb of a draft fits the state of its incident or its task. A task that
+// no operator must answer for takes no release, although its table has one (TSK-1).
+func (d *Draft) fits() bool {
+	if d.Task != nil {
+		return d.Order.Verb != Release || d.Task.GivenBy == entry.TaskRelease
+	}
+	if decision, is := d.Bodies[0].(*entry.Decision); is {
+		return coord.Takes(d.Incident.State, decision.Act)
+	}
+	return d.Incident.State.Open()
 }

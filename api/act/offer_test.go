@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"recoveryledger/api/act"
+	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
 )
@@ -108,6 +109,21 @@ func TestSuppose(t *testing.T) {
 	_, err := known(l).Prepare(&act.Order{Verb: act.Release, Task: untyped, Reason: "test"}, "o")
 	if err == nil || !strings.Contains(err.Error(), "name the agent") {
 		t.Errorf("a release to nobody: %v", err)
+	}
+	for agent, other := range map[entry.Principal]entry.Principal{"a": "b", "b": "a"} { // who just failed does not get it
+		failed := task("failed-by-"+string(agent), "")
+		do(l, "o", act.Order{Verb: act.Reassign, Task: failed, Agent: agent, Reason: "test"})
+		l.At += 60_000
+		lost, err := l.State.DraftTask(coord.TaskOrder{Task: failed, Op: entry.TaskFail, Reason: "the lease was lost"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Put("k", lost)
+		supposed(act.Order{Verb: act.Reassign, Task: failed}, other, true)
+		offered(l, act.Order{Task: failed}, keys(l, "o"), "reassign cancel")
+		if _, err = known(l).Suppose(&act.Order{Verb: act.Reassign, Task: failed, Agent: agent}, "o"); err == nil || !strings.Contains(err.Error(), "just failed") {
+			t.Errorf("to %s again: %v", agent, err)
+		}
 	}
 	id := incident(l)
 	l.Decide(id, entry.ActEscalate)
