@@ -24,12 +24,12 @@ func TestARollout(t *testing.T) {
 	}
 	start := &entry.Rollout{Rollout: "r", Reason: "test", Stage: entry.StageShadow,
 		Start: &entry.RolloutTerms{Salt: "s", Gates: entry.RolloutGates(), CasesMin: 30, DeadlineAt: l.At + hour}}
-	inForce, previous := l.State.Chain().Policy()
+	inForce, _ := l.State.Chain().Policy()
 	if err, ok := errors.AsType[*act.Obstacle](act.StartRollout(start, candidate, inForce)); !ok || !strings.Contains(err.Error(), "no rules of recovery") {
 		t.Fatalf("without rules: %v", err)
 	}
-	next := *inForce
-	next.Recovery, next.Previous = recovery.Default().JSON(), &previous
+	next := policyAfter(l)
+	next.Recovery = recovery.Default().JSON()
 	l.Put("root", &next)
 	inForce, _ = l.State.Chain().Policy()
 	if err := act.StartRollout(start, candidate, inForce); err != nil {
@@ -46,6 +46,16 @@ func TestARollout(t *testing.T) {
 	for _, approver := range []entry.Principal{"p", "q"} {
 		l.Put(approver, &entry.Rollout{Rollout: "r", Reason: "test", Op: entry.RolloutWaive})
 	}
+	early, err := act.PromoteRollout(l.State, "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	next = policyAfter(l)
+	next.Windows.DecideMS++
+	l.Put("root", &next)
+	if refusal, ok := errors.AsType[*entry.Refusal](l.State.Admit(l.Sign("root", early), l.State.Size(), l.At)); !ok || refusal.Problem != entry.PolicySuperseded {
+		t.Errorf("a promotion that was drafted before another policy came: %v", refusal)
+	}
 	promoted, err := act.PromoteRollout(l.State, "r")
 	if err != nil {
 		t.Fatal(err)
@@ -57,6 +67,14 @@ func TestARollout(t *testing.T) {
 	if inForce, _ = l.State.Chain().Policy(); rollout.DigestOf(inForce.Recovery) != candidate.Hash() {
 		t.Error("other rules are in force")
 	}
+}
+
+// policyAfter returns the policy in force as its own successor.
+func policyAfter(l *foldlog.Log) entry.Policy {
+	inForce, previous := l.State.Chain().Policy()
+	next := *inForce
+	next.Previous = &previous
+	return next
 }
 
 // TestCreateTask creates tasks, with a workflow of their own or with a named one.

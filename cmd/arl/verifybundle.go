@@ -45,6 +45,11 @@ func (a *app) verifyBundle(root verify.Root, flags bundleFlags, name string, dat
 		}
 	}
 	v, err := b.Check(accepted, now.UnixMilli())
+	if refused, ok := errors.AsType[*bundle.RuleError](err); ok && len(refused.Heads) > 0 {
+		if _, convicts := exit.Contradicted(err); !convicts {
+			err = exit.Remedied("ask another node of the ledger for the bundle; if its proof fails, too, keep this bundle and the accepted state: each has a signed tree head", err)
+		}
+	}
 	if printErr := a.printBundle(b, &v, err); printErr != nil {
 		return printErr
 	}

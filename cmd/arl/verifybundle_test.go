@@ -180,12 +180,26 @@ func TestVerifyBundleConvictsByTwoRootsAlone(t *testing.T) {
 	}{
 		"head-fork":         {exit.Inconsistent, true},
 		"head-inconsistent": {exit.Verification, false},
+		"good-automatic":    {exit.Verification, false}, // whose proof the carrier alters
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := bundleFiles(t, name)
+			if name == "good-automatic" {
+				text, err := os.ReadFile("bundle.json")
+				if err != nil {
+					t.Fatal(err)
+				}
+				altered := bytes.Replace(text, []byte(`"consistency":["`), []byte(`"consistency":["AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=","`), 1)
+				if err := os.WriteFile("bundle.json", altered, 0o600); err != nil || bytes.Equal(altered, text) {
+					t.Fatal("nothing is altered", err)
+				}
+			}
 			stdout, stderr, code := runARL(t, "verify", "bundle.json", "--root", "root.json", "--accepted", "accepted.json", "--at", at)
 			if code != c.code || strings.Contains(stderr, "Evidence: ") != c.evidence || !strings.HasPrefix(stdout, "REFUSED: ") {
 				t.Errorf("exit %d: %s\n%s", code, stderr, stdout)
+			}
+			if !c.evidence && !strings.Contains(stderr, "Remedy: ask another node of the ledger") {
+				t.Errorf("no remedy: %s", stderr)
 			}
 			if _, err := os.Stat(filepath.Join(os.Getenv("ARL_HOME"), "evidence")); (err == nil) != c.evidence {
 				t.Errorf("the directory of evidence: %v", err)

@@ -30,7 +30,7 @@ func renewal(tb testing.TB, r entry.Renewal) *entry.SignedRenewal {
 // renewOne renews what is one lease.
 func (s *site) renewOne(r *entry.SignedRenewal) (api.Lease, error) {
 	s.t.Helper()
-	all, err := s.c.Renew(r, time.Time{}, 0)
+	all, err := s.c.Renew(r, time.Time{}, ledgerNow)
 	if err != nil {
 		return api.Lease{}, err
 	}
@@ -40,8 +40,14 @@ func (s *site) renewOne(r *entry.SignedRenewal) (api.Lease, error) {
 	if all[0].Refused != nil {
 		return api.Lease{}, all[0].Refused
 	}
+	if one := all[0].Lease; r.Leases[0].Over == nil && one.ExpiresAt != ledgerNow+one.TermMS {
+		s.t.Errorf("a renewed lease of %d ms expires at %d, and it is %d", one.TermMS, one.ExpiresAt, ledgerNow)
+	}
 	return all[0].Lease, nil
 }
+
+// ledgerNow is the ledger's clock when a lease is renewed or shown, in Unix milliseconds.
+const ledgerNow = 1_800_000_000_000
 
 // leased returns a site with a task that a holds, on a clock of its own.
 func leased(t *testing.T) (*site, *clock) {
@@ -117,11 +123,11 @@ func TestLeaseIsLost(t *testing.T) {
 func TestWorkKeepsALease(t *testing.T) {
 	s, at := leased(t)
 	left := func() time.Duration {
-		one, ok := s.c.leases.Find("o#task", 0)
+		one, ok := s.c.leases.Find("o#task", ledgerNow)
 		if !ok {
 			t.Fatal("no lease")
 		}
-		return time.Duration(one.ExpiresAt) * time.Millisecond
+		return time.Duration(one.ExpiresAt-ledgerNow) * time.Millisecond
 	}
 	s.pass(at, time.Minute)
 	s.submit(1, "", s.Sign(s.Exec("a", "unrelated")))

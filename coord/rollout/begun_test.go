@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/coord/codec"
 	"recoveryledger/ledger/entry"
 )
@@ -39,6 +40,55 @@ func (o *Open) again(t *testing.T) (read Open) {
 		t.Fatal(err)
 	}
 	return read
+}
+
+// filled gives each member of a struct a value of its own.
+func filled[T any](t *testing.T) (v T) {
+	t.Helper()
+	of := reflect.ValueOf(&v).Elem()
+	for i := range of.NumField() {
+		switch f := of.Field(i); f.Kind() {
+		case reflect.Int64:
+			f.SetInt(int64(i) + 1)
+		case reflect.Uint64:
+			f.SetUint(uint64(i) + 1)
+		case reflect.String:
+			f.SetString(map[string]string{"Outcome": Promoted, "Gate": string(entry.GateDeadline)}[of.Type().Field(i).Name])
+			if f.String() == "" {
+				f.SetString(fmt.Sprintf("text %d", i))
+			}
+		default:
+			t.Fatalf("%s.%s is a %s", of.Type(), of.Type().Field(i).Name, f.Kind())
+		}
+	}
+	return v
+}
+
+// TestSnapshotHasEveryMember: what the fold keeps in types of the API is in a snapshot, member by
+// member.
+func TestSnapshotHasEveryMember(t *testing.T) {
+	f := canaryOf()
+	f.current.SharePermille = 500
+	f.ended = []api.EndedRollout{filled[api.EndedRollout](t)}
+	e := &f.current.Evidence
+	e.Canary, e.Control = filled[api.RolloutArm](t), filled[api.RolloutArm](t)
+	e.Groups = []Group{{Name: "g", Canary: filled[api.RolloutGroupArm](t), Control: filled[api.RolloutGroupArm](t)}}
+	var out bytes.Buffer
+	c := codec.NewWriter(&out)
+	f.Snapshot(c, 100)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	read := new(Fold)
+	r := codec.NewReader(&out, io.ErrUnexpectedEOF)
+	read.Snapshot(r, 100)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := &read.current.Evidence; !reflect.DeepEqual(read.ended, f.ended) || got.Canary != e.Canary || got.Control != e.Control ||
+		len(got.Groups) != 1 || got.Groups[0].Canary != e.Groups[0].Canary || got.Groups[0].Control != e.Groups[0].Control {
+		t.Errorf("%+v %+v, want %+v %+v", read.ended, got, f.ended, e)
+	}
 }
 
 // TestCaseOfSeveralEntries: a case counts in the class of its first failure, and is unsafe by any
