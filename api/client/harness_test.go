@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -75,11 +76,15 @@ func (id *identity) start(tb testing.TB, fold func() ledger.Fold) *node {
 	return n
 }
 
-// copied returns a further node, on a copy of the disk of n: it has the log as it is now, and does
-// not follow it.
+// copied returns a further node, on a copy of the disk of n: it has the log as it is now, is ready,
+// and does not follow it.
 func (n *node) copied() *node {
 	n.t.Helper()
-	return n.open(n.t, n.disk.CrashClone(vfs.CrashCloneCfg{}), nil)
+	further := n.open(n.t, n.disk.CrashClone(vfs.CrashCloneCfg{}), nil)
+	for further.log.Ready() != nil { // it reads the dedup keys
+		runtime.Gosched()
+	}
+	return further
 }
 
 // open returns a node with the log that is on a disk.
