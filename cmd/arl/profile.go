@@ -15,6 +15,6 @@ func (a *app) noteSeen(c *access.Connection) error {
 	if err := a.trust().Save(&p); err != nil {
 		return err
 	}
-	a.Tell("the pinned root of profile %s carries the tree head of size %d now; a machine that has no root of this ledger yet needs it (arl root show --out FILE)", p.Name, accepted.Size)
+	a.Tell("the pinned root of profile %s carries the tree head of size %d now: a machine that has no root of this ledger yet needs it (arl root show --out FILE)", p.Name, accepted.Size)
 	return nil
 }
