@@ -214,7 +214,7 @@ func ofIncidents() []Metric {
 
 func ofRecovery() []Metric {
 	return group("Failures and recovery",
-		Metric{Name: "arl_failures_total", Type: Counter, Labels: []Label{label("source", "what reports the failure", "signal", "task", "attempt"),
+		Metric{Name: "arl_failures_total", Type: Counter, Labels: []Label{label("source", "what reports the failure", failureSources...),
 			label("class", "the classes of the taxonomy", entry.Classes()...),
 			{Name: "code", Bound: "the codes of the class in the taxonomy, or other"}},
 			Meaning: "Failures by class and code, each once for a source. Sources overlap: an agent may signal what its task failed with, and a " +
@@ -239,6 +239,9 @@ func ofRecovery() []Metric {
 				"snapshot states it, if no attempt entry stated the cost of the claim."},
 		Metric{Name: "arl_tokens_total", Type: Counter, Labels: []Label{label("arm", "the arms of a rollout, or none", arms()...)}, Meaning: "Tokens that steps of recovery state."})
 }
+
+// failureSources are what reports failures.
+var failureSources = []string{"signal", "task", "attempt"}
 
 // abortedByPeople is the value of the label gate where no gate fell.
 const abortedByPeople = "none"

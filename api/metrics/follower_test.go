@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,21 @@ func attempts() (*Metrics, *coord.State) {
 	genesis := entry.Genesis(origin)
 	state.Apply(&entry.Entry{Kind: genesis.Kind(), Header: entry.HeaderOf(genesis), Body: genesis}, 0, 0)
 	return m, state
+}
+
+// TestFailuresBeginAtZero: each failure that the taxonomy knows has its series from the start. A
+// rate over a series that appears with its first value would miss that value.
+func TestFailuresBeginAtZero(t *testing.T) {
+	text := shown(t, New().Handler())
+	for _, class := range entry.Classes() {
+		for _, code := range append(entry.Codes(class), other) {
+			for _, source := range []string{"signal", "task", "attempt"} {
+				if want := fmt.Sprintf("arl_failures_total{class=%q,code=%q,source=%q} 0\n", class, code, source); !strings.Contains(text, want) {
+					t.Errorf("no %s", want)
+				}
+			}
+		}
+	}
 }
 
 // TestShadowIsNotCounted: the metrics count what an arm did about a case. What the candidate of a

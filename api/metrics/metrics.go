@@ -61,6 +61,13 @@ func New() *Metrics {
 	for _, metric := range Catalogue() {
 		m.define(&metric)
 	}
+	for _, class := range entry.Classes() { // the codes depend on the class, so that define does not know the series
+		for _, code := range append(entry.Codes(class), other) {
+			for _, source := range failureSources {
+				m.counter("arl_failures_total", source, class, code)
+			}
+		}
+	}
 	for _, kind := range entry.Kinds() {
 		m.entries[kind] = m.counter("arl_entries_total", string(kind))
 	}
