@@ -60,27 +60,28 @@ func crashCases() []agentCase {
 	}
 }
 
+// killedAtStart plays a SIGKILL when the start of the compensation is sent. logged says whether the
+// log gets it.
+func killedAtStart(logged bool) func(*play) {
+	return func(p *play) {
+		p.charged()
+		p.authorized(nil)
+		p.start()
+		p.killedAt(isStarted, logged)
+		p.does("compensate", charge)
+		p.outcome(charge, entry.Compensated)
+	}
+}
+
 // lostCases are those in which the agent knows least.
 func lostCases() []agentCase {
 	return []agentCase{
 		{name: "crash/before-started", ids: []string{"EXE-2", "AGT-4a"},
-			about: "SIGKILL when the start of the compensation is sent, which the log does not get: the compensation is done after all, once", play: func(p *play) {
-				p.charged()
-				p.authorized(nil)
-				p.start()
-				p.killedAt(isStarted, false)
-				p.does("compensate", charge)
-				p.outcome(charge, entry.Compensated)
-			}},
+			about: "SIGKILL when the start of the compensation is sent, which the log does not get: the compensation is done after all, once",
+			play:  killedAtStart(false)},
 		{name: "crash/after-started", ids: []string{"EXE-2", "AGT-4b"},
-			about: "SIGKILL when the log has the start of the compensation: the agent finds out that nothing was done, and compensates once", play: func(p *play) {
-				p.charged()
-				p.authorized(nil)
-				p.start()
-				p.killedAt(isStarted, true)
-				p.does("compensate", charge)
-				p.outcome(charge, entry.Compensated)
-			}},
+			about: "SIGKILL when the log has the start of the compensation: the agent finds out that nothing was done, and compensates once",
+			play:  killedAtStart(true)},
 		{name: "crash/lost-store", ids: []string{"AGT-4d", "EXE-4b"},
 			about: "SIGKILL in the undo, and the state of the agent is gone: it asks the service under the key of the execution before " +
 				"anything else", play: func(p *play) {

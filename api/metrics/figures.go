@@ -34,8 +34,8 @@ func (m *Metrics) Find() words.Finding {
 // Read tells what the metrics of a ledger say, in the text format of Prometheus: what
 // [Metrics.Find] tells, the free space on its disk beside the reserve, how far its anchor is, how
 // old its backup is at the time now, if there is one, and, if the ledger notifies endpoints, which
-// of them takes nothing, and, if it publishes its log, how late that is. The error says where the
-// text is malformed.
+// of them takes nothing. If the ledger publishes its log, the last finding is what is published, or
+// how late that is. The error says where the text is malformed.
 func Read(text []byte, now time.Time) ([]words.Finding, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(bytes.NewReader(text))

@@ -197,15 +197,11 @@ func (im *Import) add(ctx context.Context, stream *importer.EntryBuilder, c scen
 // known returns the entries of a workflow that are in the log, by id.
 func (im *Import) known(ctx context.Context, wid entry.WorkflowID) (map[string]*entry.Entry, error) {
 	found := map[string]*entry.Entry{}
-	for receipt, err := range im.Ledger.Receipts(ctx, entry.ByWorkflow, string(wid)) {
+	for e, err := range registered(ctx, im.Ledger, entry.ByWorkflow, string(wid)) {
 		if err != nil {
 			return nil, err
 		}
-		e, _, err := entry.DecodeLeaf(receipt.Leaf)
-		if err != nil {
-			return nil, err
-		}
-		found[e.Header.JTI] = e
+		found[e.Header.JTI] = e.Entry
 	}
 	return found, nil
 }

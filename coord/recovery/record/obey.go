@@ -3,7 +3,6 @@ package record
 import (
 	"cmp"
 	"context"
-	"iter"
 	"slices"
 	"sync"
 	"time"
@@ -12,16 +11,10 @@ import (
 	"recoveryledger/coord/recovery/engine"
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger/entry"
-	"recoveryledger/verify"
 )
 
 // lookPause is how long a live run goes on by what it knows of the rollout.
 const lookPause = time.Second
-
-// receipts lists the entries of a kind. Registries implement it.
-type receipts interface {
-	Receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error]
-}
 
 // obedience follows a rollout for a live run.
 type obedience struct {
@@ -98,15 +91,11 @@ func (o *obedience) look(ctx context.Context) error {
 // list returns the policies and rollouts of the log, in their order.
 func (o *obedience) list(ctx context.Context) (all []entry.Registered, err error) {
 	for _, kind := range []entry.Kind{entry.KindRollout, entry.KindPolicy} {
-		for receipt, err := range o.reg.Receipts(ctx, entry.ByKind, string(kind)) {
+		for e, err := range registered(ctx, o.reg, entry.ByKind, string(kind)) {
 			if err != nil {
 				return nil, err
 			}
-			e, at, err := entry.DecodeLeaf(receipt.Leaf)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, entry.Registered{Entry: e, Index: receipt.Index, RegisteredAt: at})
+			all = append(all, *e)
 		}
 	}
 	slices.SortFunc(all, func(a, b entry.Registered) int { return cmp.Compare(a.Index, b.Index) })

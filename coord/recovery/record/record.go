@@ -40,6 +40,32 @@ type Ledger interface {
 	Consistency(ctx context.Context, older, newer string) (verify.ConsistencyProof, error)
 }
 
+// receipts is what of a [Ledger] lists entries.
+type receipts interface {
+	Receipts(ctx context.Context, index entry.Index, value string) iter.Seq2[*verify.Receipt, error]
+}
+
+// registered yields the entries under a value of an index, in the order of the log. An error is the
+// last that it yields.
+func registered(ctx context.Context, from receipts, index entry.Index, value string) iter.Seq2[*entry.Registered, error] {
+	return func(yield func(*entry.Registered, error) bool) {
+		for receipt, err := range from.Receipts(ctx, index, value) {
+			var e *entry.Entry
+			var at int64
+			if err == nil {
+				e, at, err = entry.DecodeLeaf(receipt.Leaf)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(&entry.Registered{Entry: e, Index: receipt.Index, RegisteredAt: at}, nil) {
+				return
+			}
+		}
+	}
+}
+
 // Recorder implements [engine.Recorder].
 type Recorder struct {
 	// Ledger is where the run is recorded.
@@ -102,11 +128,7 @@ var ErrOther = errors.New("record: the ledger has an entry of the run with anoth
 // Resume finds out which entries of the run were registered before.
 func (r *Recorder) Resume(ctx context.Context) error {
 	r.known, r.cases, r.shadows = map[string]entry.Digest{}, map[string]knownCase{}, map[string]knownCase{}
-	for receipt, err := range r.Ledger.Receipts(ctx, entry.ByWorkflow, string(r.workflow())) {
-		if err != nil {
-			return err
-		}
-		e, _, err := entry.DecodeLeaf(receipt.Leaf)
+	for e, err := range registered(ctx, r.Ledger, entry.ByWorkflow, string(r.workflow())) {
 		if err != nil {
 			return err
 		}
@@ -301,11 +323,7 @@ type lookup struct{ Ledger }
 
 // Task implements [enact.Log].
 func (l lookup) Task(ctx context.Context, ref entry.Ref) (newest *entry.Task, err error) {
-	for receipt, err := range l.Receipts(ctx, entry.ByTask, string(ref)) {
-		if err != nil {
-			return nil, err
-		}
-		e, _, err := entry.DecodeLeaf(receipt.Leaf)
+	for e, err := range registered(ctx, l, entry.ByTask, string(ref)) {
 		if err != nil {
 			return nil, err
 		}
