@@ -62,7 +62,7 @@ func (l *Log) compare(e *entry.Entry, index uint64) (*Registration, error) {
 func conflict(e *entry.Entry, index uint64) *entry.Refusal {
 	r := entry.Refuse(entry.IDConflict, "jti", "%s of %s is entry %d, which has other bytes", e.Header.JTI, e.Header.Iss, index).
 		WithRemedy("give every new entry a new jti")
-	r.Taken = index
+	r.Against = index
 	return r
 }
 

@@ -201,7 +201,8 @@ func ofIncidents() []Metric {
 		Metric{Name: "arl_plan_members", Type: Histogram, buckets: []float64{1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 10000},
 			Labels:  []Label{label("act", "the acts with a plan", "contain", "escalate", "authorize", "amend")},
 			Meaning: "Members of the plans of decisions."},
-		Metric{Name: "arl_decisions_total", Type: Counter, Labels: []Label{label("act", "the acts of decisions", acts()...)}, Meaning: "Decisions about incidents."},
+		Metric{Name: "arl_decisions_total", Type: Counter, Labels: []Label{label("act", "the acts of decisions", acts()...), label("by", "who decided", byCoordinator, byPeople)},
+			Meaning: "Decisions about incidents."},
 		Metric{Name: "arl_escalations_total", Type: Counter, Labels: []Label{label("reason", "see below", reasons()...)},
 			Meaning: "Plans that people were asked about, by the reason why the coordinator does not decide alone."},
 		Metric{Name: "arl_approvals_total", Type: Counter, Labels: []Label{label("verdict", "the verdicts of approvers", "approve", "refuse")}, Meaning: "Answers of approvers to proposals."},
@@ -284,16 +285,17 @@ var invariants = []struct {
 	meaning string
 }{
 	{Forged, "An entry, a lease or a cosignature came under a key that did not sign it. The ledger refused it. Nobody's key is needed for that: every client that reaches the port can do it."},
-	{Equivocated, "A principal signed two payloads under one id. The ledger refused the second and keeps it as evidence."},
+	{Equivocated, "A principal signed two payloads under one id. The ledger refused the second. It keeps the first 16 of a principal as evidence, and counts the later ones, too."},
 	{Forked, "A witness, or the place of `--publish`, has a signed tree head that the log does not have. The ledger stops, and shows this counter until it was read once more, for 2 minutes at most."},
 	{Diverged, "A node of a cluster has another log, other rules or another secret than the others, or the order lost batches which a node still has. " +
 		"The node stops, and shows this counter like `forked`."},
 	{Lost, "An entry that was acknowledged is not in the database. The ledger answered its reader with an error. If the order or the coordinator " +
-		"needs the entry, the ledger stops, and shows this counter like `forked`. An endpoint of `--notify` tries again."},
+		"needs the entry, the ledger stops, and shows this counter like `forked`. An endpoint of `--notify` tries again. A loss that is found at the start is not counted: the ledger does not start."},
 	{CorruptRead, "The database gave bytes that were not written. The ledger answered with an error. If the order or the coordinator needs the bytes, " +
 		"the ledger stops, and shows this counter like `forked`. An endpoint of `--notify` tries again."},
-	{ExecutedTwice, "An agent named a second idempotency key for one execution. The ledger refused it."},
-	{BeyondLimits, "A decision exceeded what its signer may decide alone. The ledger refused it."},
+	{ExecutedTwice, "An agent named a second idempotency key for one execution. The ledger refused it. A first key in a later entry is refused, and is not counted."},
+	{BeyondLimits, "A decision exceeded what its signer may decide alone. The ledger refused it. A decision of the ledger's own coordinator is counted " +
+		"from its second refusal on: an entry that the coordinator had not read may be the reason of the first."},
 	{ForbiddenRecovery, "An attempt says that a case recovered by itself, though `never_auto_recover` of the policy has its failure, also one of an " +
 		"earlier entry. Of the newest 1,024 such cases under way earlier entries are known, since the process began."},
 }

@@ -27,7 +27,7 @@ func TestFind(t *testing.T) {
 		m.Submitted("registered", 3*time.Millisecond)
 	}
 	m.Submitted("registered", time.Hour)
-	m.Refused(string(entry.Stale), "iat")
+	m.Refused(string(entry.Stale))
 	f := m.Find()
 	if !strings.HasPrefix(f.Detail, "since the start 1 entry in 1 commit; 99 of 100 submissions answered within 3ms; refused: 1 stale") {
 		t.Errorf("%+v", f)
@@ -50,7 +50,7 @@ func TestRead(t *testing.T) {
 	m.Disk(t.TempDir(), 256<<20)
 	m.Commit(ledger.Commit{Entries: []*entry.Entry{{Kind: entry.KindSignal}}, Took: time.Millisecond})
 	m.Submitted("registered", 3*time.Millisecond)
-	m.Refused(string(entry.Stale), "iat")
+	m.Refused(string(entry.Stale))
 	answer := httptest.NewRecorder()
 	m.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	found, err := metrics.Read(answer.Body.Bytes(), now)

@@ -63,7 +63,11 @@ func (f *follower) failed(source, class, code string) {
 
 func (f *follower) decided(s *coord.State, e *entry.Registered, d *entry.Decision) {
 	m := f.metrics
-	m.counter("arl_decisions_total", string(d.Act)).Inc()
+	by := byPeople
+	if key, ok := s.Chain().KeyInfo(e.KeyID); ok && slices.Contains(key.Roles, entry.RoleCoordinator) {
+		by = byCoordinator
+	}
+	m.counter("arl_decisions_total", string(d.Act), by).Inc()
 	if d.Impact != nil {
 		m.histogram("arl_plan_members", string(d.Act)).Observe(float64(d.Impact.Members))
 	}
@@ -76,8 +80,8 @@ func (f *follower) decided(s *coord.State, e *entry.Registered, d *entry.Decisio
 		m.histogram("arl_incident_authorize_seconds").Observe(since)
 		f.authorizedAt[d.Incident] = e.RegisteredAt
 	case entry.ActEscalate:
-		reason := escalatedByPeople
-		if key, ok := s.Chain().KeyInfo(e.KeyID); ok && slices.Contains(key.Roles, entry.RoleCoordinator) {
+		reason := byPeople
+		if by == byCoordinator {
 			reason = reasonOf(d.Reason)
 		}
 		m.counter("arl_escalations_total", reason).Inc()

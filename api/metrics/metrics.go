@@ -221,17 +221,14 @@ func (m *Metrics) Request(method, route string, status int, took time.Duration) 
 	m.histogram("arl_http_request_seconds", route).Observe(took.Seconds())
 }
 
-// Refused counts a refusal by its problem, or by its HTTP status where there is none. field is the
-// member at fault.
-func (m *Metrics) Refused(problem, field string) {
+// Refused counts a refusal by its problem, or by its HTTP status where there is none.
+func (m *Metrics) Refused(problem string) {
 	m.counter("arl_refusals_total", problem).Inc()
-	switch {
-	case problem == string(entry.BadSignature):
+	switch problem {
+	case string(entry.BadSignature):
 		m.Violated(Forged)
-	case problem == string(entry.ScopeExceedsPolicy):
+	case string(entry.ScopeExceedsPolicy):
 		m.Violated(BeyondLimits)
-	case problem == string(entry.StateConflict) && field == "idempotency_key":
-		m.Violated(ExecutedTwice)
 	}
 }
 

@@ -58,7 +58,7 @@ others) are those of the Go client of Prometheus.
 	for _, e := range escalations {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", e.reason, e.meaning)
 	}
-	fmt.Fprintf(&b, "| `%s` | A person proposed the plan in the place of the coordinator. |\n| `%s` | Another reason. |\n", escalatedByPeople, other)
+	fmt.Fprintf(&b, "| `%s` | A person proposed the plan in the place of the coordinator. |\n| `%s` | Another reason. |\n", byPeople, other)
 	b.WriteString("\n| `invariant` | what is counted |\n|---|---|\n")
 	for _, i := range invariants {
 		fmt.Fprintf(&b, "| `%s` | %s |\n", i.of, i.meaning)

@@ -80,15 +80,19 @@ var escalations = []escalation{
 	{"unapproved", "The proposal before was not approved: people are asked whether the plan in force goes on.", []string{"does the plan in force go on"}},
 }
 
-// escalatedByPeople is the reason of a proposal that the coordinator did not make.
-const escalatedByPeople = "people"
+// byCoordinator and byPeople say who decided. byPeople is also the reason of a proposal that the
+// coordinator did not make.
+const (
+	byCoordinator = "coordinator"
+	byPeople      = "people"
+)
 
 // reasons returns the reasons of escalations.
 func reasons() (list []string) {
 	for _, e := range escalations {
 		list = append(list, e.reason)
 	}
-	return append(list, escalatedByPeople, other)
+	return append(list, byPeople, other)
 }
 
 // reasonOf returns the reason of an escalate that the coordinator wrote.

@@ -126,34 +126,41 @@ func (e *Evidence) read(number uint64) (*equivocation, *entry.Entry, error) {
 	return readEquivocation(line)
 }
 
-// keep appends an object whose id an entry of the log has. It reports false if the file has
-// the object already, or has no room for it.
-func (e *Evidence) keep(object *entry.Entry, refused *entry.Refusal) (bool, error) {
+// keep appends an object whose id an entry of the log has. known says that the file had the object
+// before; kept says that the file has it now, and is false if the file has no room.
+func (e *Evidence) keep(object *entry.Entry, refused *entry.Refusal) (known, kept bool, err error) {
 	var line bytes.Buffer
-	if err := json.MarshalWrite(&line, equivocation{refused.Detail, refused.Taken, api.NewEnvelope(object)}); err != nil {
-		return false, err
+	if err := json.MarshalWrite(&line, equivocation{refused.Detail, refused.Against, api.NewEnvelope(object)}); err != nil {
+		return false, false, err
 	}
 	line.WriteByte('\n')
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.kept[sha256.Sum256(object.PAE())] || e.from[object.Header.Iss] >= maxIssuerEvidence || e.size+int64(line.Len()) > e.max {
-		return false, nil
+	if e.kept[sha256.Sum256(object.PAE())] {
+		return true, true, nil
 	}
-	_, err := e.file.WriteAt(line.Bytes(), e.size)
+	if e.from[object.Header.Iss] >= maxIssuerEvidence || e.size+int64(line.Len()) > e.max {
+		return false, false, nil
+	}
+	_, err = e.file.WriteAt(line.Bytes(), e.size)
 	if err == nil {
 		err = e.file.Sync()
 	}
 	if err != nil { // half a line would spoil the next one
-		return false, errors.Join(err, e.file.Truncate(e.size))
+		return false, false, errors.Join(err, e.file.Truncate(e.size))
 	}
 	e.note(object, e.size)
 	e.size += int64(line.Len())
-	return true, nil
+	return false, true, nil
 }
 
 // keepEvidence keeps an entry that was refused as id-conflict, if a key of its issuer signed
-// it. Such an entry is equivocation, even if the key no longer counts.
+// it. Such an entry is equivocation, even if the key no longer counts. A second idempotency key is
+// counted alone: the entry has an id of its own.
 func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Refusal) {
+	if refused.Problem == entry.StateConflict && refused.Against != 0 {
+		s.metrics.Violated(metrics.ExecutedTwice)
+	}
 	if refused.Problem != entry.IDConflict {
 		return
 	}
@@ -163,17 +170,19 @@ func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Ref
 	if !known || owner != e.Header.Iss || verify.Signature(key, e.PAE(), e.Sig) != nil {
 		return // any client can claim an id
 	}
-	kept := false
+	known, kept := false, false
 	var err error
 	if s.cfg.Evidence != nil {
-		kept, err = s.cfg.Evidence.keep(e, refused)
+		known, kept, err = s.cfg.Evidence.keep(e, refused)
+	}
+	if !known { // also if there is no room: whoever has the key goes on
+		s.metrics.Violated(metrics.Equivocated)
 	}
 	write, level := s.sampled, slog.LevelWarn
 	switch {
 	case err != nil:
 		level = slog.LevelError
-	case kept:
-		s.metrics.Violated(metrics.Equivocated)
+	case kept && !known:
 		write = s.record // the limits of the file bound these records
 	}
 	write(c, sample{message: "equivocation", name: string(refused.Problem), level: level}, func() []slog.Attr {

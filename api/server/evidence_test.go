@@ -18,6 +18,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/client"
+	"recoveryledger/api/metrics"
 	"recoveryledger/api/server"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/keys"
@@ -149,6 +150,9 @@ func TestEquivocationIsKeptOnce(t *testing.T) {
 			t.Fatal("kept again")
 		}
 	}
+	if n := c.metric(invariantSeries(metrics.Equivocated)); n != "1" {
+		t.Errorf("counted: %s, want 1", n)
+	}
 	c.restart()
 	if c.conflict(other(t, signer, x, "other")) {
 		t.Fatal("kept again after a restart")
@@ -170,8 +174,14 @@ func TestEvidenceOfOneIssuerIsBounded(t *testing.T) {
 			t.Fatalf("object %d was not kept", i)
 		}
 	}
+	c.restart()
+	before, err := strconv.Atoi(c.metric(invariantSeries(metrics.Equivocated)))
+	must(t, err)
 	if c.conflict(other(t, c.agent, x, "one-more")) {
 		t.Fatal("one past the limit was kept")
+	}
+	if n := c.metric(invariantSeries(metrics.Equivocated)); n != strconv.Itoa(before+1) {
+		t.Errorf("%d equivocations before one that has no room, and %s after it", before, n)
 	}
 	second := newSigner(t)
 	c.register(c.enrol("agent-2", second, entry.RoleAgent))

@@ -77,7 +77,7 @@ func (s *Server) occurred(c echo.Context, f *failure) {
 		c.Response().Header().Set(echo.HeaderRetryAfter, strconv.FormatInt((f.RetryAfterMS+999)/1000, 10))
 	}
 	name := cmp.Or(string(f.Name()), strconv.Itoa(f.Status))
-	s.metrics.Refused(name, f.Field)
+	s.metrics.Refused(name)
 	s.metrics.Damaged(f.cause)
 	level := slog.LevelInfo
 	switch {

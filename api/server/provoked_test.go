@@ -47,6 +47,10 @@ var elsewhere = map[string][2]string{
 	"arl_cluster_etcd_quota_bytes":       {"../../cmd/arl/cell/full_linux_test.go", `"arl_cluster_etcd_quota_bytes"`},
 	"arl_published_size":                 {"../../testdata/scripts/drill_publishing-late.txtar", `metric arl_published_size 4`},
 	"arl_published_late_seconds":         {"../../testdata/scripts/drill_publishing-late.txtar", `metric arl_published_late_seconds >1`},
+	"arl_key_seconds":                    {"../../testdata/scripts/drill_key-away.txtar", `metric 'arl_key_seconds_count{key="ledger"}' !0`},
+	"arl_key_failures_total":             {"../../testdata/scripts/drill_key-away.txtar", `metric 'arl_key_failures_total{key="ledger"}' !0`},
+	"arl_key_away_seconds":               {"../../testdata/scripts/drill_key-away.txtar", `metric 'arl_key_away_seconds{key="coordinator"}' !0`},
+	"arl_clients_gone_total":             {"gone_linux_test.go", `n.metric("arl_clients_gone_total"); got != strconv.Itoa(gone)`},
 	"arl_notifications_late_seconds":     {"../../testdata/scripts/drill_notifications-late.txtar", `metric 'arl_notifications_late_seconds{endpoint="people"}' !0`},
 }
 
@@ -107,7 +111,7 @@ func TestEveryMetricIsProvoked(t *testing.T) {
 	for name, provoke := range map[string]func(*testing.T, provoked){
 		"incident": provokeIncident, "tasks": provokeTasks, "attempts": provokeAttempts, "refusals": provokeRefusals,
 		"witnesses": provokeWitnesses, "process": provokeProcess, "index": provokeIndex, "connections": provokeConnections,
-		"silence": provokeSilence, "lease": provokeLease, "clients": provokeClients, "key": provokeKey, "queue": provokeQueue, "cluster": provokeCluster,
+		"silence": provokeSilence, "lease": provokeLease, "clients": provokeClients, "queue": provokeQueue, "cluster": provokeCluster,
 	} {
 		t.Run(name, func(t *testing.T) { provoke(t, seen) })
 	}
@@ -229,9 +233,10 @@ func provokeRefusals(t *testing.T, seen provoked) {
 	p := newPanel(t, nil)
 	p.pipeline()
 	paid := p.did("agent-1", "pay", entry.EffectIrrevocable)
-	again := &entry.Execution{Header: p.header("agent-1", "flow-1"), Exec: "pay", Parents: []entry.Parent{}, Effect: entry.EffectIrrevocable,
-		Progress: entry.Failed, IdempotencyKey: entry.DigestOf([]byte("second"))}
-	p.problem(p.post(api.MediaJSON, p.by(again).AppendEnvelope(nil)), entry.StateConflict, http.StatusConflict)
+	p.named(paid, "flow-1", "second", "1")
+	p.named(paid, "flow-2", "third", "2") // another workflow is wrong, too
+	late := p.did("agent-1", "draft", entry.EffectNone)
+	p.named(late, "flow-1", "late", "2") // it had no key before
 	id := p.signals("agent-1", entry.StandingExecutor, paid)
 	alone := p.draft("coordinator", coord.Order{Incident: id, Act: entry.ActAuthorize})
 	p.problem(p.post(api.MediaJSON, p.by(alone).AppendEnvelope(nil)), entry.ScopeExceedsPolicy, http.StatusForbidden)
@@ -240,6 +245,23 @@ func provokeRefusals(t *testing.T, seen provoked) {
 	p.until(id, entry.IncidentEscalated)
 	if got := p.metric(`arl_escalations_total{reason="irrevocable"}`); got != "1" {
 		t.Errorf("%q escalations of an effect that cannot be undone", got)
+	}
+}
+
+// named logs an execution again under an idempotency key, which the ledger refuses, and wants as many
+// executions counted that have two keys.
+func (c *panel) named(of entry.Ref, wid entry.WorkflowID, key, want string) {
+	c.t.Helper()
+	agent, exec := of.Split()
+	effect := entry.EffectIrrevocable
+	if key == "late" {
+		effect = entry.EffectNone
+	}
+	again := &entry.Execution{Header: c.header(agent, wid), Exec: exec, Parents: []entry.Parent{}, Effect: effect,
+		Progress: entry.Failed, IdempotencyKey: entry.DigestOf([]byte(key))}
+	c.problem(c.post(api.MediaJSON, c.by(again).AppendEnvelope(nil)), entry.StateConflict, http.StatusConflict)
+	if n := c.metric(invariantSeries(metrics.ExecutedTwice)); n != want {
+		c.t.Errorf("%s of %s: %s executions with two keys counted, want %s", key, wid, n, want)
 	}
 }
 
@@ -301,15 +323,6 @@ func provokeProcess(t *testing.T, seen provoked) {
 	seen.until(n, "arl_clock_offset_seconds")
 }
 
-// provokeKey has a KMS give no signature. A ledger whose KMS is away stands in
-// testdata/scripts/drill_key-away.txtar.
-func provokeKey(t *testing.T, seen provoked) {
-	t.Helper()
-	m := metrics.New()
-	m.KeyUsed("ledger", time.Millisecond, os.ErrDeadlineExceeded)
-	seen.of(m)
-}
-
 // provokeConnections opens more connections than the server takes.
 func provokeConnections(t *testing.T, seen provoked) {
 	t.Helper()
@@ -326,7 +339,7 @@ func provokeConnections(t *testing.T, seen provoked) {
 	seen.of(m)
 }
 
-// provokeClients has a client wait for news, and another one go away before its answer is whole.
+// provokeClients has a client wait for news.
 func provokeClients(t *testing.T, seen provoked) {
 	t.Helper()
 	n := start(t, nil)
@@ -336,11 +349,6 @@ func provokeClients(t *testing.T, seen provoked) {
 	for !seen["arl_event_streams"] {
 		seen.of(m)
 	}
-	s, err := server.New(n.cfg)
-	must(t, err)
-	s.Fail("/fails", http.ErrAbortHandler)
-	s.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/fails", nil))
-	seen.read(n)
 }
 
 // provokeQueue has many submitters at once.

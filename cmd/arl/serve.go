@@ -132,9 +132,9 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	n, err := node.Open(ctx, node.Options{
 		Dir: o.data, Origin: o.origin, Create: true, Serves: true, Decides: !o.acceptNoCoordinator, Index: o.index, Anchor: o.anchor,
 		AcceptAnchor: o.acceptAnchor, AcceptClock: o.acceptClock,
-		Reserve: o.reserveBytes(), Logger: logger, Observe: counts.Commit, Unread: counts.Damaged, Machine: a.trust(),
+		Reserve: o.reserveBytes(), Logger: logger, Metrics: counts, Machine: a.trust(),
 		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt)),
-		Fatal: e.alive.Fatal, Failed: o.lastWord.Damaged(counts, cutoff, e.tls), Progress: e.alive.Progress, URIs: o.keys, KeyUsed: counts.KeyUsed, Cluster: o.cell.Hook(),
+		Fatal: e.alive.Fatal, Failed: o.lastWord.Damaged(counts, cutoff, e.tls), Progress: e.alive.Progress, URIs: o.keys, Cluster: o.cell.Hook(),
 	})
 	if err == nil && !o.cell.On() {
 		if err = n.ContinuesKnown(); err != nil {

@@ -109,7 +109,7 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 			done, err := k.write(ctx, now, batch...)
 			refusal, refused := errors.AsType[*entry.Refusal](err)
 			switch {
-			case refused && k.Refused != nil && (done > 0 || k.Replica.View().Size == size):
+			case refused && k.Refused != nil && (done > 0 || !written && k.Replica.View().Size == size):
 				k.Refused(batch[done], refusal)
 			case !refused && err != nil:
 				return size, wake, err

@@ -53,8 +53,10 @@ type Refusal struct {
 	// lifts the fence.
 	Incident uint64
 	WaitsFor string
-	// Taken is set for an id-conflict: the index of the entry that has the id.
-	Taken uint64
+	// Against is the index of an entry of the same issuer that the refused entry contradicts: for an
+	// id-conflict the entry that has the id, for a second idempotency key the first entry of the
+	// execution. 0: none.
+	Against uint64
 }
 
 // Error implements error.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
+	"recoveryledger/api/metrics"
 	"recoveryledger/coord"
 	"recoveryledger/coord/coordinator"
 	"recoveryledger/coord/sound"
@@ -31,7 +33,7 @@ func (n *Node) coordinator() *coordinator.Coordinator {
 			n.Logger.Warn(what, slog.Uint64("incident", of.Incident),
 				slog.String("workflow", string(of.Wid)), slog.String("remedy", fmt.Sprintf("arl escalation acknowledge %d", of.Incident)))
 		},
-		Refused: (&refusals{logger: n.Logger, told: map[refused]time.Time{}}).tell,
+		Refused: (&refusals{logger: n.Logger, metrics: n.metrics, told: map[refused]time.Time{}, beyond: map[wanted]time.Time{}}).tell,
 	}
 }
 
@@ -46,20 +48,47 @@ type refused struct {
 	field   string
 }
 
-// refusals logs why the coordinator's entries are refused. The coordinator's goroutine owns it.
+// refusals logs why the coordinator's entries are refused, and counts the decisions that are beyond
+// the limits. The coordinator's goroutine owns it.
 type refusals struct {
-	logger *slog.Logger
-	told   map[refused]time.Time
+	logger  *slog.Logger
+	metrics *metrics.Metrics
+	told    map[refused]time.Time
+	beyond  map[wanted]time.Time // decisions that were refused as scope-exceeds-policy within again
+}
+
+// again is the time within which a coordinator that is wrong has the same decision refused again:
+// it drafts every second.
+const again = 10 * time.Second
+
+// wanted is what makes two decisions the same.
+type wanted struct {
+	incident uint64
+	act      entry.Act
 }
 
 func (r *refusals) tell(body entry.Body, refusal *entry.Refusal) {
 	same, now := refused{body.Kind(), refusal.Problem, refusal.Field}, time.Now()
+	if d, ok := body.(*entry.Decision); ok && refusal.Problem == entry.ScopeExceedsPolicy {
+		r.exceeded(wanted{d.Incident, d.Act}, now)
+	}
 	if at, known := r.told[same]; known && now.Sub(at) < refusedEvery {
 		return
 	}
 	r.told[same] = now
 	r.logger.Warn("the coordinator's entry was refused", slog.String("kind", string(same.kind)),
 		slog.String("problem", string(same.problem)), slog.String("field", same.field), slog.String("detail", refusal.Detail))
+}
+
+// exceeded counts a decision that is refused twice. One refusal does not prove that the coordinator
+// is wrong, because an entry that the coordinator had not read may have used up the limits. The
+// coordinator then reads that entry, and drafts no such decision again.
+func (r *refusals) exceeded(d wanted, now time.Time) {
+	maps.DeleteFunc(r.beyond, func(_ wanted, at time.Time) bool { return now.Sub(at) >= again })
+	if _, known := r.beyond[d]; known {
+		r.metrics.Violated(metrics.BeyondLimits)
+	}
+	r.beyond[d] = now
 }
 
 // WarnOfPolicy warns if no ledger can obey the policy in force. Such a policy came into force

@@ -47,15 +47,11 @@ func (n *Node) submitIndex(ctx context.Context, x *entry.LogIndex) error {
 	return err
 }
 
-// observe returns a function that counts each commit, and passes its entries to the index.
-func (n *Node) observe(count func(ledger.Commit)) func(ledger.Commit) {
-	return func(c ledger.Commit) {
-		if count != nil {
-			count(c)
-		}
-		if n.Index != nil {
-			n.Index.Committed(c.Entries, c.Size)
-		}
+// committed counts a commit, and passes its entries to the index.
+func (n *Node) committed(c ledger.Commit) {
+	n.metrics.Commit(c)
+	if n.Index != nil {
+		n.Index.Committed(c.Entries, c.Size)
 	}
 }
 

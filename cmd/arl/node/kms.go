@@ -111,9 +111,7 @@ func (n *Node) watch(name, uri string, try func() error, listen func(keys.Used))
 	w := &watched{name: name, uri: uri, try: try, logger: n.Logger}
 	listen(func(took time.Duration, err error) {
 		w.heard(time.Now(), err)
-		if n.keyUsed != nil {
-			n.keyUsed(name, took, err)
-		}
+		n.metrics.KeyUsed(name, took, err)
 	})
 	n.watched = append(n.watched, w)
 }

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"recoveryledger/api/metrics"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/coord/coordinator"
@@ -72,36 +73,34 @@ type Node struct {
 	signer                    *keys.Signer    // the coordinator's; nil if no coordinator decides
 	machine                   *trust.Store    // as in Options
 	passphrase, newPassphrase keys.Passphrase // as in Options
-	keyUsed                   func(key string, took time.Duration, err error)
-	failed, unread            func(error) // as in Options, not nil
+	metrics                   *metrics.Metrics
+	failed                    func(error) // as in Options, not nil
 	watched                   []*watched  // keys in a KMS
 }
 
 // Options say how a data directory is opened.
 type Options struct {
-	Dir          string              // data directory
-	Origin       string              // of a new ledger; empty: generated
-	Create       bool                // whether a new ledger may be made
-	Anchor       string              // file; empty: beside the directory
-	AcceptAnchor bool                // whether the database is trusted without its anchor
-	AcceptClock  bool                // whether a wall clock behind the last entry is trusted
-	Decides      bool                // whether the coordinator's key is needed
-	Index        bool                // whether an index of the log is kept
-	Serves       bool                // whether anything reads the state
-	Looks        bool                // whether the directory is only read
-	Reserve      uint64              // free disk space in bytes below which entries are refused; 0: the default
-	Fatal        func(error)         // told when the log breaks; does not return
-	Failed       func(error)         // told why Run ends the ledger, before the log is closed; nil: nobody is
-	Unread       func(error)         // told of an error with which the index stopped; nil: nobody is
-	Logger       *slog.Logger        // nil: nothing is logged
-	Observe      func(ledger.Commit) // nil: commits are not counted
+	Dir          string           // data directory
+	Origin       string           // of a new ledger; empty: generated
+	Create       bool             // whether a new ledger may be made
+	Anchor       string           // file; empty: beside the directory
+	AcceptAnchor bool             // whether the database is trusted without its anchor
+	AcceptClock  bool             // whether a wall clock behind the last entry is trusted
+	Decides      bool             // whether the coordinator's key is needed
+	Index        bool             // whether an index of the log is kept
+	Serves       bool             // whether anything reads the state
+	Looks        bool             // whether the directory is only read
+	Reserve      uint64           // free disk space in bytes below which entries are refused; 0: the default
+	Fatal        func(error)      // told when the log breaks; does not return
+	Failed       func(error)      // told why Run ends the ledger, before the log is closed; nil: nobody is
+	Metrics      *metrics.Metrics // counts commits, damage and signatures; nil: nothing is counted
+	Logger       *slog.Logger     // nil: nothing is logged
 	// Progress shows how far the state is built again while the log is opened; nil: nobody sees it.
 	Progress func(name string) (tell func(done, total uint64), end func())
 	// Cluster makes the log that of a node of a cluster: it completes config, and sets Term.
 	// Nil: a single ledger.
 	Cluster func(n *Node, config *ledger.Config) error
-	URIs    KeyURIs                                         // keys in a KMS
-	KeyUsed func(key string, took time.Duration, err error) // told of the signatures of a KMS; nil: nobody is
+	URIs    KeyURIs // keys in a KMS
 	// Machine has the profiles of this machine; nil: a new ledger begins without a check against
 	// them.
 	Machine *trust.Store
@@ -179,12 +178,12 @@ func (o *Options) rebuilding(ctx context.Context, began time.Time) (tell func(do
 // Prepare opens a data directory without its log.
 func Prepare(o Options) (*Node, error) {
 	n := &Node{Dir: o.Dir, Anchor: o.Anchor, Logger: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), machine: o.Machine, reserve: o.Reserve,
-		serves: o.Serves, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase, keyUsed: o.KeyUsed, failed: o.Failed, unread: o.Unread}
+		serves: o.Serves, passphrase: o.Passphrase, newPassphrase: o.NewPassphrase, metrics: o.Metrics, failed: o.Failed}
 	if n.failed == nil {
 		n.failed = func(error) {}
 	}
-	if n.unread == nil {
-		n.unread = func(error) {}
+	if n.metrics == nil {
+		n.metrics = metrics.New()
 	}
 	if err := n.findAnchor(); err != nil {
 		return nil, err
@@ -243,7 +242,7 @@ func (n *Node) LedgerConfig(o Options) *ledger.Config {
 		Signs:        n.signs,
 		NewFold:      func() ledger.Fold { return n.Replica.NewFold() },
 		Precheck:     n.precheck,
-		Observe:      n.observe(o.Observe),
+		Observe:      n.committed,
 		Committed:    n.Replica.Committed,
 		MaxStep:      n.Replica.MaxStep,
 		Anchor:       n.Anchor,

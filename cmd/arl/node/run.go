@@ -50,7 +50,7 @@ func (n *Node) Run(ctx context.Context, decides bool, use func(context.Context) 
 	if n.Index != nil {
 		order.Go(func() error {
 			if err := n.Index.Run(using); err != nil {
-				n.unread(err)
+				n.metrics.Damaged(err)
 			}
 			return nil // the index logs its error; a stopped index ends no ledger
 		})
