@@ -261,15 +261,14 @@ func (s *State) hasCause(about []uint32) bool {
 			return sig.evidence
 		}
 		if t, is := s.taskOf(sig.subject); is {
-			return t.State == entry.TaskFailed && t.retriesSpent()
+			return t.retriesSpent()
 		}
 		number, of := s.tasks.of[sig.subject]
 		switch progress := s.graph.Node(sig.subject).Progress; {
 		case progress == scope.Confirmed:
 			return true
 		case of:
-			t := &s.tasks.list[number]
-			return t.State == entry.TaskFailed && t.retriesSpent()
+			return s.tasks.list[number].retriesSpent()
 		default:
 			return progress == scope.Failed && sig.standing == entry.StandingExecutor
 		}

@@ -42,8 +42,11 @@ type task struct {
 	points     []uint32 // its checkpoints, ascending
 }
 
-// retriesSpent reports whether a failed task has no retries left (TSK-1).
-func (t *task) retriesSpent() bool { return t.RetriesSpent(t.maxRetries) }
+// retriesSpent reports whether the task failed and has no retries left (TSK-1). An interruption
+// costs no retry.
+func (t *task) retriesSpent() bool {
+	return t.State == entry.TaskFailed && t.RetriesSpent(t.maxRetries)
+}
 
 // heldBy reports whether a principal holds the task.
 func (t *task) heldBy(p entry.Principal) bool { return t.State.Held() && t.Agent == p }
@@ -163,11 +166,11 @@ func (s *State) admitClaim(b *entry.Task, t *task, resume bool) error {
 	switch {
 	case t.State == entry.TaskCreated || t.State == entry.TaskBlocked:
 		return nil
-	case b.Op == entry.TaskRelease && gate == nil && (t.State != entry.TaskFailed || !t.retriesSpent()):
+	case b.Op == entry.TaskRelease && gate == nil && !t.retriesSpent():
 		return conflict("op", "%s needs no release: it is %s after %d of %d retries", b.Task, t.State, t.RetryCount, t.maxRetries).WithRemedy("use the operation reassign")
 	case b.Op == entry.TaskRelease:
 		return nil
-	case t.State == entry.TaskFailed && t.retriesSpent():
+	case t.retriesSpent():
 		return conflict("retry_count", "%s has spent its retries: %d of %d", b.Task, t.RetryCount, t.maxRetries).WithRemedy("an operator may release or cancel the task")
 	case resume && b.ResumeCount > entry.MaxResumes:
 		return conflict("resume_count", "%s was resumed %d times", b.Task, entry.MaxResumes).WithRemedy("claim the task as a retry, from the beginning")

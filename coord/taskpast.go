@@ -78,7 +78,7 @@ func (s *State) usable(t *task, now int64, most int) (indexes []uint64) {
 // recovers reports whether the rules of recovery say how a task goes on. The task failed with
 // retries left or was interrupted, and effectGate does not hold it up.
 func (s *State) recovers(t *task) bool {
-	return (t.State == entry.TaskFailed && !t.retriesSpent() || t.State == entry.TaskInterrupted) && s.effectGate(t) == nil
+	return (t.State == entry.TaskFailed || t.State == entry.TaskInterrupted) && !t.retriesSpent() && s.effectGate(t) == nil
 }
 
 // recovery returns the decision of rules about a task that recovers.
@@ -109,9 +109,22 @@ func (s *State) Decisions(task entry.Ref, now int64, rules *Rules) []recovery.Ta
 	return past.Decisions(rules.forTask(s, task))
 }
 
-// Decision returns what rules decide about a task that [State.Consult] found to recover.
-func (s *State) Decision(task entry.Ref, now int64, rules *recovery.Policy) *recovery.TaskDecision {
-	number, _, _ := s.findTask(task)
+// ruleRouter is the rule of what the router decides before it asks any rule of recovery.
+const ruleRouter = "router"
+
+// Decision returns what is decided about the newest failure of a task that waits. asked is false if
+// the rules are not asked: a task without retries goes to people, and any other task that does not
+// recover waits until its effects are known.
+func (s *State) Decision(task entry.Ref, now int64, rules *recovery.Policy) (d recovery.TaskDecision, asked bool) {
+	number, t, _ := s.findTask(task)
 	past := s.past(number, now)
-	return new(past.Decide(rules))
+	if s.recovers(t) {
+		return past.Decide(rules), true
+	}
+	d.Due = past.Failures[len(past.Failures)-1].At
+	d.Rule.ID, d.Action.Strategy, d.Action.Reason = ruleRouter, recovery.Wait, recovery.ReasonEffectsUnknown
+	if t.retriesSpent() {
+		d.Action.Strategy, d.Action.Reason = recovery.Escalate, recovery.ReasonRetriesSpent
+	}
+	return d, false
 }

@@ -11,9 +11,6 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// ruleRouter is the rule of what the router decides before any rule of recovery does.
-const ruleRouter = "router"
-
 // decision is what the router decided about the newest failure of a task: its attempt entry, and
 // in a shadow also that of what the candidate would have decided.
 type decision struct {
@@ -111,28 +108,13 @@ func decide(s *coord.State, task entry.Ref, now int64, rules *coord.Rules) *deci
 	if !ok || len(v.Failures) == 0 || v.Agent == "" {
 		return nil
 	}
-	s.Consult(&v, now, rules)
 	_, id := task.Split()
 	arms := s.Rollouts().Of(rules.Of(s), id)
-	d := &decision{task: task}
-	if v.Recovery == nil {
-		d.entries = []entry.Body{attemptOf(&v, arms.Rules, arms.Arm, withoutRules(&v))}
-		return d
-	}
-	d.entries = []entry.Body{attemptOf(&v, arms.Rules, arms.Arm, s.Decision(task, now, arms.Rules))}
-	if arms.Beside != nil {
-		d.entries = append(d.entries, attemptOf(&v, arms.Beside, entry.ArmShadow, s.Decision(task, now, arms.Beside)))
-	}
-	return d
-}
-
-// withoutRules is what the router decides where no rule is asked: a task without retries goes to
-// people, and one whose effects nobody knows waits until somebody does.
-func withoutRules(v *api.Task) *recovery.TaskDecision {
-	d := &recovery.TaskDecision{Due: v.Failures[len(v.Failures)-1].At}
-	d.Rule.ID, d.Action.Strategy, d.Action.Reason = ruleRouter, recovery.Wait, recovery.ReasonEffectsUnknown
-	if v.RetriesSpent() {
-		d.Action.Strategy, d.Action.Reason = recovery.Escalate, "retries_spent"
+	decided, asked := s.Decision(task, now, arms.Rules)
+	d := &decision{task, []entry.Body{attemptOf(&v, arms.Rules, arms.Arm, &decided)}}
+	if asked && arms.Beside != nil {
+		decided, _ = s.Decision(task, now, arms.Beside)
+		d.entries = append(d.entries, attemptOf(&v, arms.Beside, entry.ArmShadow, &decided))
 	}
 	return d
 }

@@ -97,6 +97,41 @@ func TestEachDecisionLeavesOneEntry(t *testing.T) {
 	s.check()
 }
 
+// TestInterruptionSpendsNoRetry ends the only claim of a task while an effect is in doubt. An
+// interruption costs no retry, so the decision is to wait for the effect. A failure spends the last
+// retry, so people get the task.
+func TestInterruptionSpendsNoRetry(t *testing.T) {
+	for op, want := range map[string]string{
+		entry.TaskInterrupt: "router wait effects_unknown passed_on",
+		entry.TaskFail:      "router escalate retries_spent escalated",
+	} {
+		s, now, _ := laddered(t, "        - { strategy: retry }\n", "a")
+		task := s.newTask("task")
+		task.Type, task.MaxRetries = "work", new(int64(0))
+		s.submit(1, "", s.Sign(task))
+		for _, move := range []string{entry.TaskAssign, entry.TaskStart} {
+			iss := map[string]entry.Principal{entry.TaskAssign: "k", entry.TaskStart: "a"}[move]
+			s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move(iss, "o#task", move, "a") }))
+		}
+		mail := s.work("a", "mail", "o#task", entry.EffectCompensable)
+		mail.Progress = entry.Started
+		s.submit(1, "", s.Sign(mail))
+		s.pass(now, 2*time.Minute)
+		s.submit(1, "", s.drafted(func(w *world) entry.Body { return w.move("k", "o#task", op, "") }))
+		_, _, err := s.coordinator().Step(t.Context())
+		must(t, err)
+		var got []string
+		for _, a := range s.attempts("o#task") {
+			r := &a.Rungs[0]
+			got = append(got, strings.Join([]string{r.Rule, r.Strategy, r.Reason, a.Status}, " "))
+		}
+		if !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q, want %q", op, got, want)
+		}
+		s.check()
+	}
+}
+
 // TestDecisionAfterAnError has the log fail once while a coordinator records a decision: the next
 // step of the same coordinator records it.
 func TestDecisionAfterAnError(t *testing.T) {

@@ -137,6 +137,7 @@ const (
 	ReasonGuard             Reason = "guard"              // a guard raised it
 	ReasonRule              Reason = "rule"               // the rule itself escalates here
 	ReasonLadderExhausted   Reason = "ladder_exhausted"   // no rung left
+	ReasonRetriesSpent      Reason = "retries_spent"      // max_retries of the task
 	ReasonAttemptsExhausted Reason = "attempts_exhausted" // limits.attempts
 	ReasonCostExhausted     Reason = "cost_exhausted"     // limits.cost_micro_usd
 	ReasonTokensExhausted   Reason = "tokens_exhausted"   // limits.tokens

@@ -272,6 +272,7 @@ func reasonWords() []Explanation {
 		sense(recovery.ReasonEffectsUnknown, "The question whether the effect took place got no certain answer.").but("declare the effect of the step, and give its tool a probe"),
 		sense(recovery.ReasonEffectsComplete, "Every rung that is left would repeat an effect that took place, or go back past an effect that cannot be undone."),
 		sense(recovery.ReasonLadderExhausted, "No rung of the rule is left."),
+		sense(recovery.ReasonRetriesSpent, "The task has no retry left. An operator releases or cancels the task.").but("arl task release"),
 		sense(recovery.ReasonAttemptsExhausted, "limits.attempts is used up."),
 		sense(recovery.ReasonCostExhausted, "limits.cost_micro_usd is used up."),
 		sense(recovery.ReasonTokensExhausted, "limits.tokens is used up."),
