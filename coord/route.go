@@ -72,9 +72,9 @@ func (r *router) route(number uint32, t *task) {
 		c.reason = d.Action.String() + " (" + d.Rule.String() + ")"
 	}
 	agent := r.candidate(t, &c)
-	b, err := r.DraftTask(TaskOrder{Task: r.taskRef(number), Op: entry.TaskAssign, Agent: agent, Resume: c.resume, Reason: c.reason})
-	if agent != "" && err == nil { // else the table has no such move
-		r.given[agent], r.todo = r.given[agent]+1, append(r.todo, b)
+	b, listed := r.moveTask(number, entry.TaskAssign, agent, c.resume)
+	if b.Reason = c.reason; agent != "" && listed {
+		r.given[agent], r.todo = r.given[agent]+1, append(r.todo, &b)
 	}
 }
 

@@ -31,20 +31,20 @@ func ofType(kind string) func(*entry.Task) { return func(b *entry.Task) { b.Type
 // the table.
 func (w *world) move(iss entry.Principal, ref entry.Ref, op string, agent entry.Principal) *entry.Task {
 	w.t.Helper()
-	b, err := w.state.DraftTask(TaskOrder{Task: ref, Op: op, Agent: agent, Reason: "test"})
-	if err != nil {
-		_, t, ok := w.state.findTask(ref)
-		if !ok {
-			w.t.Fatal(err)
-		}
-		b = &entry.Task{Header: entry.Header{V: 1, Aud: origin, Wid: "w"}, Task: ref, Op: op, From: t.State, To: taskOps[op], Reason: "test",
+	number, t, ok := w.state.findTask(ref)
+	if !ok {
+		w.t.Fatalf("no task %s", ref)
+	}
+	b, listed := w.state.moveTask(number, op, agent, false)
+	if b.Reason = "test"; !listed {
+		b = entry.Task{Header: entry.Header{V: 1, Aud: origin, Wid: "w"}, Task: ref, Op: op, From: t.State, To: taskOps[op], Reason: "test",
 			Epoch: t.Epoch, RetryCount: t.RetryCount, ResumeCount: t.ResumeCount, Agent: agent}
 		if claims(op) {
 			b.Epoch++
 		}
 	}
-	w.head(iss, b)
-	return b
+	w.head(iss, &b)
+	return &b
 }
 
 // does registers an operation on a task.
@@ -230,10 +230,11 @@ func TestTaskResumes(t *testing.T) {
 	ref := w.create("task", retries(2))
 	w.does("k", ref, entry.TaskAssign, "a")
 	resume := func() *entry.Task {
-		b, err := w.state.DraftTask(TaskOrder{Task: ref, Op: entry.TaskAssign, Agent: "a", Resume: true, Reason: "from checkpoint"})
-		must(t, err)
-		w.head("k", b)
-		return b
+		number, _, _ := w.state.findTask(ref)
+		b, _ := w.state.moveTask(number, entry.TaskAssign, "a", true)
+		b.Reason = "from checkpoint"
+		w.head("k", &b)
+		return &b
 	}
 	for range entry.MaxResumes {
 		w.fails(ref)

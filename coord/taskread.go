@@ -124,26 +124,27 @@ func (s *State) viewTask(number uint32) api.Task {
 // already says how its task went on.
 func (s *State) Losses(lost []entry.Lease, now int64) (todo []entry.Body) {
 	for _, one := range lost {
-		_, t, ok := s.findTask(one.Task)
+		number, t, ok := s.findTask(one.Task)
 		if !ok || t.Epoch != one.Epoch {
 			continue
 		}
-		order, ended := TaskOrder{Task: one.Task, Op: entry.TaskFail, Reason: "the lease was lost"}, false
+		op, reason, ended := entry.TaskFail, "the lease was lost", false
 		if one.Over != nil {
 			ended, _ = s.ended(one.Over, one.Task, t) // a report that the log contradicts shows no end
-			order.Reason = "its agent reported " + one.Over.Class + "." + one.Over.Code
+			reason = "its agent reported " + one.Over.Class + "." + one.Over.Code
 			if one.Over.Interrupted() {
-				order.Op = entry.TaskInterrupt
+				op = entry.TaskInterrupt
 			}
 		}
-		if b, err := s.DraftTask(order); err == nil {
+		if b, listed := s.moveTask(number, op, "", false); listed {
+			b.Reason = reason
 			switch {
 			case ended:
 				b.Snapshot = one.Over
 			case one.Over != nil && now < t.heardAt+t.leaseMS:
 				continue // the log does not show the end yet
 			}
-			todo = append(todo, b)
+			todo = append(todo, &b)
 		}
 	}
 	return todo
@@ -210,28 +211,12 @@ func (s *State) claim(number uint32) Claim {
 	return Claim{s.taskRef(number), t.Agent, t.Epoch, t.leaseMS, t.State.Held()}
 }
 
-// TaskOrder says what is to become of a task.
-type TaskOrder struct {
-	Task   entry.Ref
-	Op     string
-	Agent  entry.Principal // of a claim: the agent that is to hold the task
-	Resume bool            // of a claim after a failure: from a checkpoint
-	Reason string
-}
-
-// DraftTask returns the entry that carries out an order, without jti, iss and iat. The error is a
-// [*entry.Refusal] if the task is unknown or the table does not have the operation. Only Admit
-// tells whether the entry is admitted.
-func (s *State) DraftTask(o TaskOrder) (*entry.Task, error) {
-	_, t, ok := s.findTask(o.Task)
-	if !ok {
-		return nil, unknown("task", "no task %s in the log", o.Task)
-	}
-	b, listed := t.Move(o.Op, o.Agent, o.Resume)
-	if !listed {
-		return nil, conflict("op", "%s of %s, which is %s", o.Op, o.Task, t.State)
-	}
+// moveTask returns the entry that moves a task on by an operation, as [entry.TaskStanding.Move] does,
+// without jti, iss, iat and reason. Only Admit tells whether the entry is admitted.
+func (s *State) moveTask(number uint32, op string, agent entry.Principal, resume bool) (b entry.Task, listed bool) {
+	t := &s.tasks.list[number]
+	b, listed = t.Move(op, agent, resume)
 	b.Header = entry.Header{V: 1, Aud: s.origin, Wid: entry.WorkflowID(s.workflows.Text(t.workflow))}
-	b.Task, b.Reason = o.Task, o.Reason
-	return &b, nil
+	b.Task = s.taskRef(number)
+	return b, listed
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"recoveryledger/api/act"
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
 )
@@ -114,10 +113,8 @@ func TestSuppose(t *testing.T) {
 		failed := task("failed-by-"+string(agent), "")
 		do(l, "o", act.Order{Verb: act.Reassign, Task: failed, Agent: agent, Reason: "test"})
 		l.At += 60_000
-		lost, err := l.State.DraftTask(coord.TaskOrder{Task: failed, Op: entry.TaskFail, Reason: "the lease was lost"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		v, _ := l.State.Task(failed)
+		lost, _ := v.Move(entry.TaskFail, "", "the lease was lost")
 		l.Put("k", lost)
 		supposed(act.Order{Verb: act.Reassign, Task: failed}, other, true)
 		offered(l, act.Order{Task: failed}, keys(l, "o"), "reassign cancel")

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/net/html"
 
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
 	"recoveryledger/testdata/webpage"
@@ -59,9 +58,10 @@ func TestHeldLongAgo(t *testing.T) {
 	l := foldlog.New(t)
 	moves := func(task entry.Ref, by entry.Principal, op string) {
 		t.Helper()
-		b, err := l.State.DraftTask(coord.TaskOrder{Task: task, Op: op, Agent: "b", Reason: "test"})
-		if err != nil {
-			t.Fatal(err)
+		v, _ := l.State.Task(task)
+		b, ok := v.Move(op, "b", "test")
+		if !ok {
+			t.Fatalf("%+v", v)
 		}
 		l.Put(by, b)
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
@@ -22,9 +21,10 @@ func TestTaskWork(t *testing.T) {
 	does := func(by entry.Principal, op string) {
 		t.Helper()
 		l.At += 120_000 // the lease is over
-		b, err := l.State.DraftTask(coord.TaskOrder{Task: task, Op: op, Agent: "b", Reason: "test"})
-		if err != nil {
-			t.Fatal(err)
+		v, _ := l.State.Task(task)
+		b, ok := v.Move(op, "b", "test")
+		if !ok {
+			t.Fatalf("%+v", v)
 		}
 		l.Put(by, b)
 	}

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/testdata/foldlog"
 	"recoveryledger/testdata/webpage"
@@ -19,9 +18,10 @@ func TestMore(t *testing.T) {
 	grow := func(from, to int) {
 		for n := from; n < to; n++ {
 			l.Put("o", &entry.Task{Task: task(n), Op: entry.TaskCreate, From: entry.TaskCreated, To: entry.TaskCreated, Reason: "by hand", MaxRetries: new(int64(3)), LeaseMS: new(int64(60_000))})
-			b, err := l.State.DraftTask(coord.TaskOrder{Task: task(n), Op: entry.TaskReassign, Agent: "b", Reason: "test"})
-			if err != nil {
-				t.Fatal(err)
+			v, _ := l.State.Task(task(n))
+			b, ok := v.Move(entry.TaskReassign, "b", "test")
+			if !ok {
+				t.Fatalf("%+v", v)
 			}
 			l.Put("o", b)
 			x := foldlog.Execution(fmt.Sprint("x", n), entry.EffectNone)

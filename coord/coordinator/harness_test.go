@@ -141,9 +141,12 @@ func (w *world) newTask(id string) *entry.Task {
 // move returns the entry of an operation on a task.
 func (w *world) move(iss entry.Principal, ref entry.Ref, op string, agent entry.Principal) *entry.Task {
 	w.t.Helper()
-	b, err := w.state.DraftTask(coord.TaskOrder{Task: ref, Op: op, Agent: agent, Reason: "test"})
-	must(w.t, err)
-	w.Complete(iss, b)
+	v, _ := w.state.Task(ref)
+	b, ok := v.Move(op, agent, "test")
+	if !ok {
+		w.t.Fatalf("%s of %s, which is %s", op, ref, v.State)
+	}
+	b.Header = w.Header(iss)
 	return b
 }
 
