@@ -34,6 +34,8 @@ type MemberInForce struct {
 	Overridden bool         // whether an override withheld it, and its agent has not spoken since
 	OpenedBy   uint64       // index of the decision that opened it last
 	Waits      bool         // whether its dependents must be undone before it
+	Released   bool         // whether its undo may begin
+	HoldsLine  bool         // whether its line is restored only after it
 }
 
 // Reason is why an execution is in a plan, or leads to members.
@@ -82,7 +84,8 @@ func (d *DecisionInForce) PlacesOf(agent uint32) []int {
 func (d *DecisionInForce) Member(place int) MemberInForce {
 	m := &d.current.members[place]
 	return MemberInForce{Exec: m.exec, Method: m.method, Checkpoint: m.checkpoint, Result: m.result, ResultAt: m.resultAt,
-		Reported: m.reported(), Overridden: m.overridden(), OpenedBy: m.opened, Waits: m.blocked != 0}
+		Reported: m.reported(), Overridden: m.overridden(), OpenedBy: m.opened, Waits: m.blocked != 0,
+		Released: m.releasedAt != 0, HoldsLine: d.state.holdsLine(m) > 0}
 }
 
 // Planned returns the member at a place as the rollback set has it.

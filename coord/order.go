@@ -60,12 +60,19 @@ func (s *State) linkLine(f *decisionInForce, place int) {
 	if m.method == scope.Restore {
 		f.byLine[line] = append(f.byLine[line], place)
 	}
+	f.waits[line] += s.holdsLine(m)
+}
+
+// holdsLine returns how much of a member comes before its line is restored: its drain, and its
+// compensation.
+func (s *State) holdsLine(m *member) (count int) {
 	if s.draining(m) {
-		f.waits[line]++
+		count++
 	}
 	if m.method == scope.Compensate && m.result == "" {
-		f.waits[line]++
+		count++
 	}
+	return count
 }
 
 // draining reports whether a member's agent has not made it final yet.

@@ -6,12 +6,8 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/coord/bundle"
-	"recoveryledger/coord/scope"
 	"recoveryledger/ledger/entry"
 )
-
-// afterMax is the number of members that a member's After names at most.
-const afterMax = 16
 
 // Plan returns the plan in force of an incident, or the plan that a decision would have now: with
 // preview, and while none is in force. The error is a [*entry.Refusal] if there is no such
@@ -40,7 +36,8 @@ func InForce(s *coord.State, id uint64, now int64) (plan *api.Plan, ok bool) {
 	if !ok {
 		return nil, false
 	}
-	addAfter(s, &v.Plan, AddParents(s, &v.Plan))
+	AddParents(s, &v.Plan)
+	addAfter(s, &v.Plan)
 	return &v.Plan, true
 }
 
@@ -59,9 +56,8 @@ func WhyOf(s *coord.State, id uint64, exec entry.Ref, now int64) (*api.Why, erro
 	return why, nil
 }
 
-// AddParents fills in what each member of a plan was built on. It returns the numbers of the
-// executions.
-func AddParents(s *coord.State, p *api.Plan) []uint32 {
+// AddParents fills in what each member of a plan was built on.
+func AddParents(s *coord.State, p *api.Plan) {
 	execs, places := make([]uint32, len(p.Members)), make(map[uint32]int, len(p.Members))
 	for i := range p.Members {
 		execs[i], _ = s.FindExecution(p.Members[i].Exec) // the plan is of this state
@@ -80,33 +76,16 @@ func AddParents(s *coord.State, p *api.Plan) []uint32 {
 			p.Members[i].Parents = append(p.Members[i].Parents, api.PlanParent{Place: place, Dep: dep})
 		}
 	}
-	return execs
 }
 
-// addAfter fills in which members hold up the members of a plan in force (INC-7). A compensation
-// waits for the compensations that can be reached forward from it, and for its own drain. A restore
-// waits for the drains and compensations of its line.
-func addAfter(s *coord.State, p *api.Plan, execs []uint32) {
+// addAfter fills in which members hold up the members of a plan in force (INC-7).
+func addAfter(s *coord.State, p *api.Plan) {
 	d, err := s.DecisionInForce(p.Incident)
 	if err != nil {
 		return // the caller has found the plan
 	}
-	order, lines := bundle.NewOrder(s, d), map[uint32][]int{}
+	order := bundle.NewUndoOrder(s, d)
 	for i := range p.Members {
-		m := &p.Members[i]
-		if m.Drain || m.Method == entry.MethodCompensate && m.Result == "" {
-			line := s.Graph().Node(execs[i]).Line
-			lines[line] = append(lines[line], i)
-		}
-	}
-	for i := range p.Members {
-		m := &p.Members[i]
-		switch held := m.Result == "" && !m.Released; {
-		case held && d.Member(i).Method == scope.Restore:
-			m.After = lines[s.Graph().Node(execs[i]).Line]
-			m.After = m.After[:min(len(m.After), afterMax)]
-		case held && d.Member(i).Method == scope.Compensate:
-			m.After = order.Compensations(execs[i])
-		}
+		p.Members[i].After = order.Ahead(i)
 	}
 }

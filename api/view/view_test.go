@@ -70,6 +70,28 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestRestoreWaitsForItsLine has a restore wait for the compensation of its line, and for no other.
+func TestRestoreWaitsForItsLine(t *testing.T) {
+	l := foldlog.New(t)
+	l.Put("b", &entry.Checkpoint{Checkpoint: "empty", Digest: foldlog.Digest("1")})
+	l.Do("a", "make", entry.EffectNone)
+	l.Do("b", "draft", entry.EffectReversible, "a#make")
+	l.Do("b", "note", entry.EffectCompensable, "b#draft")
+	l.Do("c", "send", entry.EffectCompensable, "a#make")
+	id := l.Signal("a", "a#make")
+	l.Decide(id, entry.ActAuthorize)
+	plan, _ := view.InForce(l.State, id, l.At)
+	_, note := member(t, plan, "b#note")
+	if draft, _ := member(t, plan, "b#draft"); draft.Method != entry.MethodRestore || !slices.Equal(draft.After, []int{note}) {
+		t.Errorf("%v hold up the %s of b#draft, want %d", draft.After, draft.Method, note)
+	}
+	l.Compensate(id, "b#note")
+	plan, _ = view.InForce(l.State, id, l.At)
+	if draft, _ := member(t, plan, "b#draft"); draft.After != nil || !draft.Released {
+		t.Errorf("%v hold up b#draft", draft.After)
+	}
+}
+
 // TestWhy follows the reasons of a member back to what a signal names.
 func TestWhy(t *testing.T) {
 	l := foldlog.New(t)

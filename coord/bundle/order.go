@@ -7,8 +7,8 @@ import (
 	"recoveryledger/coord/scope"
 )
 
-// aheadMax is the number of open compensations before a compensation that a bundle names. The
-// bundle also names the newest compensation that was done.
+// aheadMax is the number of members before a member that a bundle or a plan names. A bundle also
+// names the newest compensation that was done.
 const aheadMax = 16
 
 // ahead holds compensations that come before a compensation, because they can be reached forward
@@ -18,28 +18,55 @@ type ahead struct {
 	done uint32   // 1 + the compensation whose outcome came last; 0: none
 }
 
-// Order says which members of a plan in force come before others (INC-7).
-type Order struct {
+// UndoOrder says which members of a plan in force come before others (INC-7).
+type UndoOrder struct {
 	*coord.DecisionInForce
 	graph *scope.Graph
 	ahead map[uint32]ahead
+	lines map[uint32][]int // by line: places of some of the members that hold it up; nil: not filled yet
 }
 
-// NewOrder returns the order of a plan in force. It is valid until the state changes.
-func NewOrder(s *coord.State, d *coord.DecisionInForce) *Order {
-	return &Order{DecisionInForce: d, graph: s.Graph(), ahead: map[uint32]ahead{}}
+// NewUndoOrder returns the order of a plan in force. It is valid until the state changes.
+func NewUndoOrder(s *coord.State, d *coord.DecisionInForce) *UndoOrder {
+	return &UndoOrder{DecisionInForce: d, graph: s.Graph(), ahead: map[uint32]ahead{}}
 }
 
-// Compensations returns the places, ascending, of some of the compensations that an execution waits
-// for and that wait for no other. There are at most 16.
-func (o *Order) Compensations(exec uint32) (places []int) {
-	for _, other := range o.reach(exec).open {
-		if place, ok := o.Place(other); ok {
-			places = append(places, place)
+// Ahead returns the places, ascending, of some of the members that a member waits for before its
+// undo may begin. There are at most 16. A compensation waits for the compensations that can be
+// reached forward from it, of which Ahead names some that wait for no other. A restore waits for
+// the drains and compensations of its line.
+func (o *UndoOrder) Ahead(place int) (places []int) {
+	m := o.Member(place)
+	if m.Result != "" || m.Released {
+		return nil
+	}
+	switch m.Method {
+	case scope.Restore:
+		return o.holders()[o.graph.Node(m.Exec).Line]
+	case scope.Compensate:
+		for _, other := range o.reach(m.Exec).open {
+			if ahead, ok := o.Place(other); ok {
+				places = append(places, ahead)
+			}
+		}
+		slices.Sort(places)
+	}
+	return places
+}
+
+// holders returns the places of the members that hold up each line.
+func (o *UndoOrder) holders() map[uint32][]int {
+	if o.lines != nil {
+		return o.lines
+	}
+	o.lines = map[uint32][]int{}
+	for place := range o.Members {
+		m := o.Member(place)
+		if line := o.graph.Node(m.Exec).Line; m.HoldsLine && len(o.lines[line]) < aheadMax {
+			o.lines[line] = append(o.lines[line], place)
 		}
 	}
-	slices.Sort(places)
-	return places
+	return o.lines
 }
 
 // before shows the members that a compensation of the agent waits for, or waited for last. It
@@ -62,7 +89,7 @@ func (b *assembly) before(exec uint32) (places []uint64) {
 
 // reach returns the compensations that come before an execution. It keeps all results on the way,
 // so that a whole plan costs one walk of its edges.
-func (o *Order) reach(exec uint32) ahead {
+func (o *UndoOrder) reach(exec uint32) ahead {
 	var found []uint32
 	for seen, todo := map[uint32]bool{exec: true}, []uint32{exec}; len(todo) > 0; {
 		next := todo[len(todo)-1]
@@ -87,7 +114,7 @@ func (o *Order) reach(exec uint32) ahead {
 
 // forward yields the members that depend hard on an execution, and the executions that depend
 // hard on it, were undone before and lead to members.
-func (o *Order) forward(exec uint32) func(yield func(uint32) bool) {
+func (o *UndoOrder) forward(exec uint32) func(yield func(uint32) bool) {
 	return func(yield func(uint32) bool) {
 		for child, soft := range o.graph.Children(exec) {
 			if _, in := o.Why(child); in && !soft && !yield(child) {
@@ -99,7 +126,7 @@ func (o *Order) forward(exec uint32) func(yield func(uint32) bool) {
 
 // join joins the compensations among the dependents of an execution, and those before these
 // dependents.
-func (o *Order) join(exec uint32) (a ahead) {
+func (o *UndoOrder) join(exec uint32) (a ahead) {
 	for child := range o.forward(exec) {
 		theirs := o.ahead[child]
 		if m, member := o.find(child); member && m.Method == scope.Compensate {
@@ -121,13 +148,13 @@ func (o *Order) join(exec uint32) (a ahead) {
 	return a
 }
 
-func (o *Order) resultAt(exec uint32) uint64 {
+func (o *UndoOrder) resultAt(exec uint32) uint64 {
 	m, _ := o.find(exec)
 	return m.ResultAt
 }
 
 // find returns the member that an execution is.
-func (o *Order) find(exec uint32) (m coord.MemberInForce, ok bool) {
+func (o *UndoOrder) find(exec uint32) (m coord.MemberInForce, ok bool) {
 	place, ok := o.Place(exec)
 	if !ok {
 		return m, false

@@ -28,7 +28,7 @@ type parts struct {
 // they have at most the override and outcomes. The error is a [*entry.Refusal].
 func partsOf(s *coord.State, d *coord.DecisionInForce, q *api.BundleQuery) (*parts, error) {
 	agent, known := s.FindPrincipal(q.Agent)
-	b := &assembly{Order: NewOrder(s, d), agent: agent, entries: map[uint64]struct{}{},
+	b := &assembly{UndoOrder: NewUndoOrder(s, d), agent: agent, entries: map[uint64]struct{}{},
 		members: map[int]*bundle.PlanMember{}, steps: map[uint32]bundle.ChainStep{}}
 	if d.Override != 0 {
 		b.show(d.Override)
@@ -56,7 +56,7 @@ func partsOf(s *coord.State, d *coord.DecisionInForce, q *api.BundleQuery) (*par
 
 // assembly is the making of the parts.
 type assembly struct {
-	*Order
+	*UndoOrder
 	agent uint32
 
 	entries map[uint64]struct{}
