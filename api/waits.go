@@ -96,6 +96,14 @@ type Escalation struct {
 	NotFenced string `json:"not_fenced,omitempty" doc:"of an incident: why others may meanwhile build on what it may undo; absent: they may not"`
 }
 
+// Who returns who can end the wait: of a task, an operator.
+func (e *Escalation) Who() string {
+	if e.Waits == nil {
+		return WaitsOperator
+	}
+	return e.Waits.Who
+}
+
 // Escalations is the answer of GET /v1/escalations.
 type Escalations struct {
 	Size        uint64       `json:"size" doc:"size of the log that the list follows from"`

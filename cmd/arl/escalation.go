@@ -48,11 +48,7 @@ func (a *app) escalationList(ctx context.Context, c *access.Connection) error {
 		if err != nil {
 			return err
 		}
-		who := api.WaitsOperator
-		if e.Waits != nil {
-			who = e.Waits.Who
-		}
-		if err := l.Add(e, e.Kind, e.ID, instant(e.Since), e.State, who, untilThen(e.Waits), words.Asks(e)); err != nil {
+		if err := l.Add(e, e.Kind, e.ID, instant(e.Since), e.State, e.Who(), untilThen(e.Waits), words.Asks(e)); err != nil {
 			return err
 		}
 	}
