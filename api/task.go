@@ -127,15 +127,6 @@ func (t *Task) Move(op string, agent entry.Principal, reason string) (b *entry.T
 	return &move, true
 }
 
-// ReleaseOp returns the operation by which an operator gives the task to an agent. A
-// task that is held or over has none; its reassign says why.
-func (t *Task) ReleaseOp() string {
-	if t.GivenBy == "" {
-		return entry.TaskReassign
-	}
-	return t.GivenBy
-}
-
 // NextAt returns when the task changes by itself, in Unix milliseconds: its lease is
 // lost, or the policy lets the task continue. 0: it waits for an entry.
 func (t *Task) NextAt() int64 {

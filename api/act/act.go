@@ -36,6 +36,7 @@ const (
 
 	Reassign Verb = "reassign" // give a task to an agent
 	Cancel   Verb = "cancel"   // end a task
+	Give     Verb = "give"     // to Move alone: Reassign or Release, whichever the task needs
 )
 
 // Verbs returns the verbs of incidents, in the order in which an incident usually meets them.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"recoveryledger/api"
 	"recoveryledger/api/act"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/rollout"
@@ -92,5 +93,29 @@ func TestCreateTask(t *testing.T) {
 	}
 	if v, ok := l.State.Task("o#report-7"); !ok || v.State != entry.TaskCreated {
 		t.Errorf("%+v", v)
+	}
+}
+
+// TestGive gives a task to an agent by the operation that the task needs.
+func TestGive(t *testing.T) {
+	to := &api.Reassignment{Agent: "b"}
+	for _, c := range []struct {
+		of   api.Task
+		want string
+	}{
+		{api.Task{State: entry.TaskCreated, GivenBy: entry.TaskReassign, Reassign: to}, entry.TaskReassign},
+		{api.Task{State: entry.TaskFailed, GivenBy: entry.TaskReassign, Reassign: to}, entry.TaskReassign},
+		{api.Task{State: entry.TaskFailed, GivenBy: entry.TaskRelease, Reassign: to}, entry.TaskRelease},
+		{api.Task{State: entry.TaskBlocked, GivenBy: entry.TaskRelease}, entry.TaskRelease},
+	} {
+		b, err := act.Move(&c.of, &act.Order{Verb: act.Give, Agent: "c", Reason: "test"})
+		if err != nil || b.Op != c.want || b.Agent != "c" {
+			t.Errorf("%+v: %+v, %v; want %s", c.of, b, err, c.want)
+		}
+	}
+	for _, state := range []entry.TaskState{entry.TaskInProgress, entry.TaskCompleted} {
+		if _, err := act.Move(&api.Task{Task: "o#t", State: state}, &act.Order{Verb: act.Give, Agent: "c"}); err == nil || !strings.Contains(err.Error(), "cannot be reassigned") {
+			t.Errorf("%s: %v", state, err)
+		}
 	}
 }

@@ -56,15 +56,19 @@ func CreateTask(t *entry.Task, by entry.Principal, id string) {
 // was read elsewhere. The error is an [*Obstacle] if the task does not stand so, or if
 // the named agent cannot get it.
 func Move(t *api.Task, o *Order) (*entry.Task, error) {
-	b, ok := t.Move(string(o.Verb), o.Agent, o.Reason)
-	if !ok || !slices.Contains(TaskVerbs(), o.Verb) {
-		return nil, obstacle("%s is %s and cannot be %s in this state", t.Task, t.State, pastOf(o.Verb))
+	verb := o.Verb
+	if verb == Give {
+		verb = Verb(cmp.Or(t.GivenBy, entry.TaskReassign)) // a task that is held or over has neither, and Reassign says why
+	}
+	b, ok := t.Move(string(verb), o.Agent, o.Reason)
+	if !ok || !slices.Contains(TaskVerbs(), verb) {
+		return nil, obstacle("%s is %s and cannot be %s in this state", t.Task, t.State, pastOf(verb))
 	}
 	var err error
 	switch {
-	case o.Verb == Reassign:
+	case verb == Reassign:
 		b.Agent, err = reassignee(t, o.Agent)
-	case o.Verb == Release && o.Agent == "":
+	case verb == Release && o.Agent == "":
 		err = &Obstacle{Unnamed: true, detail: string(t.Task) + " is released to an agent: name the agent with --agent"}
 	}
 	return b, err

@@ -139,7 +139,7 @@ func (a *app) agentRotate(ctx context.Context, c *access.Connection, o *agentOpt
 	case o.overlap < 0:
 		return exit.Usagef("--overlap %s: want 0s or more", o.overlap)
 	case o.overlap > 0:
-		return a.rotateSlowly(ctx, c, body, o)
+		return a.rotateSlowly(ctx, c, known, body, o)
 	}
 	return a.submitAgent(ctx, c, body, o)
 }

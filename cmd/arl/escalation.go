@@ -11,7 +11,6 @@ import (
 	"recoveryledger/api/words"
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
-	"recoveryledger/ledger/entry"
 )
 
 func (a *app) escalationCommand() *cobra.Command {
@@ -126,18 +125,9 @@ func (a *app) escalationResolve(ctx context.Context, o *access.Where, what strin
 	case (r.agent == "") == !r.cancel:
 		return exit.Usagef("%s is a task: pass --agent to release the task, or --cancel to end it", what)
 	}
-	op := entry.TaskRelease
+	verb := act.Give
 	if r.cancel {
-		op = entry.TaskCancel
+		verb = act.Cancel
 	}
-	return a.machine().WithConnection(ctx, &o.Target, func(c *access.Connection) error {
-		if op == entry.TaskRelease {
-			task, err := c.Client.Task(ctx, ref)
-			if err != nil {
-				return err
-			}
-			op = task.ReleaseOp()
-		}
-		return a.taskMove(ctx, c, ref, op, &r.moveOptions)
-	})
+	return a.machine().WithConnection(ctx, &o.Target, func(c *access.Connection) error { return a.taskMove(ctx, c, ref, verb, &r.moveOptions) })
 }

@@ -222,7 +222,7 @@ func (a *app) taskMoveCommand(t *access.Target, op, short, long string) *cobra.C
 			if err != nil {
 				return err
 			}
-			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error { return a.taskMove(cmd.Context(), c, ref, op, &o) })
+			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error { return a.taskMove(cmd.Context(), c, ref, act.Verb(op), &o) })
 		},
 	}
 	flags := cmd.Flags()
@@ -241,7 +241,7 @@ func (a *app) taskMoveCommand(t *access.Target, op, short, long string) *cobra.C
 }
 
 // taskMove shows a task, asks for confirmation, and registers the entry that moves the task on.
-func (a *app) taskMove(ctx context.Context, c *access.Connection, ref entry.Ref, op string, o *moveOptions) error {
+func (a *app) taskMove(ctx context.Context, c *access.Connection, ref entry.Ref, verb act.Verb, o *moveOptions) error {
 	if err := terminal.CheckOut(o.out); err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (a *app) taskMove(ctx context.Context, c *access.Connection, ref entry.Ref,
 	if err != nil {
 		return err
 	}
-	b, err := act.Move(task, &act.Order{Verb: act.Verb(op), Task: ref, Agent: entry.Principal(o.agent), Reason: o.reason})
+	b, err := act.Move(task, &act.Order{Verb: verb, Task: ref, Agent: entry.Principal(o.agent), Reason: o.reason})
 	if err != nil {
 		return err
 	}
@@ -260,8 +260,8 @@ func (a *app) taskMove(ctx context.Context, c *access.Connection, ref entry.Ref,
 	if err := a.forPeople(a.Err).PrintObject(nil, taskFields(c, task)...); err != nil {
 		return err
 	}
-	what := op + " it"
-	if op != entry.TaskCancel {
+	what := b.Op + " it"
+	if verb != act.Cancel {
 		what += " to " + string(b.Agent)
 	}
 	if err := a.Confirm(fmt.Sprintf("%s as %s?", what, signer.Principal), o.yes); err != nil {
