@@ -128,7 +128,7 @@ func (s *Step) undone(ctx context.Context, c *Claim) (bool, error) {
 			return false, err
 		}
 		if o, ok := e.Body.(*entry.Outcome); ok && o.Exec == s.Exec {
-			return o.Result == entry.Restored || o.Result == entry.Compensated, nil
+			return o.Result.Undone(), nil
 		}
 	}
 	return false, nil
