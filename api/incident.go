@@ -325,12 +325,12 @@ type HistoryOutcome struct {
 
 // HistoryAttempt is a case of an attempt entry.
 type HistoryAttempt struct {
-	Index  uint64       `json:"index"`
-	Case   string       `json:"case"`
-	Status string       `json:"status" enum:"auto_recovered,escalated,passed_on,no_failure"`
-	Policy entry.Digest `json:"policy,omitempty" doc:"digest of the rules that decided"`
-	Arm    entry.Arm    `json:"arm,omitempty" doc:"of a rollout" enum:"control,canary"`
-	Rungs  int          `json:"rungs" doc:"number of decisions"`
+	Index  uint64           `json:"index"`
+	Case   string           `json:"case"`
+	Status entry.CaseStatus `json:"status" enum:"auto_recovered,escalated,passed_on,no_failure"`
+	Policy entry.Digest     `json:"policy,omitempty" doc:"digest of the rules that decided"`
+	Arm    entry.Arm        `json:"arm,omitempty" doc:"of a rollout" enum:"control,canary"`
+	Rungs  int              `json:"rungs" doc:"number of decisions"`
 }
 
 // AttemptsIn returns the lines of a history about an attempt entry.

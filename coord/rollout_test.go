@@ -333,7 +333,7 @@ func TestRolloutDecides(t *testing.T) {
 }
 
 // attempt by the engine about a case of an arm.
-func (w *world) armed(id string, arm entry.Arm, status string) *entry.Attempt {
+func (w *world) armed(id string, arm entry.Arm, status entry.CaseStatus) *entry.Attempt {
 	a := &entry.Attempt{Header: w.header("r"), Agent: "a", Arm: arm, Policy: recovery.Default().Hash(),
 		AttemptCase: entry.AttemptCase{Case: id, Rungs: []entry.Rung{}, Status: status}}
 	if arm == entry.ArmCanary {

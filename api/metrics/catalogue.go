@@ -230,7 +230,7 @@ func ofRecovery() []Metric {
 				"no other metric counts."},
 		Metric{Name: "arl_recovery_cases_total", Type: Counter,
 			Labels: []Label{label("status", "what the entry says of its case: how it ended, or passed_on if it goes on",
-				entry.StatusRecovered, entry.StatusEscalated, entry.StatusPassedOn, entry.StatusNoFailure),
+				string(entry.StatusRecovered), string(entry.StatusEscalated), string(entry.StatusPassedOn), string(entry.StatusNoFailure)),
 				label("arm", "the arms of a rollout, or none", arms()...)},
 			Meaning: "Attempt entries, by the status of their case. A case that goes on has an entry as passed_on for each step."},
 		Metric{Name: "arl_rollouts_aborted_total", Type: Counter, Labels: []Label{label("gate", "the gates of rollouts, deadline, or none: a person aborted it", abortedBy()...)},

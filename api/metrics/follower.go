@@ -144,7 +144,7 @@ func (f *follower) attempted(s *coord.State, a *entry.Attempt) {
 
 func (f *follower) attemptedCase(limits *recovery.Thresholds, a *entry.Attempt, c *entry.AttemptCase) {
 	m, forbidden := f.metrics, false
-	m.counter("arl_recovery_cases_total", c.Status, armOf(a)).Inc()
+	m.counter("arl_recovery_cases_total", string(c.Status), armOf(a)).Inc()
 	for i := range c.Rungs {
 		rung := &c.Rungs[i]
 		forbidden = forbidden || limits.Never(rung.Class, rung.Code)

@@ -83,7 +83,7 @@ func TestOnceForEachSource(t *testing.T) {
 		}
 		return r
 	}
-	tried := func(index uint64, status string, cost *int64, rungs ...entry.Rung) {
+	tried := func(index uint64, status entry.CaseStatus, cost *int64, rungs ...entry.Rung) {
 		take(index, &entry.Attempt{Header: entry.Header{Iss: "ann", Wid: "w"}, Agent: "ann", Task: task, Policy: recovery.Default().Hash(),
 			AttemptCase: entry.AttemptCase{Case: "report", Status: status, CostMicroUSD: cost, Rungs: rungs}})
 	}
@@ -118,7 +118,7 @@ func TestOnceForEachSource(t *testing.T) {
 // issuer's case of the same id is another case.
 func TestForbiddenByAnEarlierEntry(t *testing.T) {
 	m, state := attempts()
-	says := func(by entry.Principal, class, status string) {
+	says := func(by entry.Principal, class string, status entry.CaseStatus) {
 		m.follower.take(state, &entry.Registered{Entry: &entry.Entry{Body: &entry.Attempt{Header: entry.Header{Iss: by}, AttemptCase: entry.AttemptCase{
 			Case: "one", Status: status, Rungs: []entry.Rung{{Class: class, Code: "denied", Strategy: "retry", Result: "ok"}}}}}})
 	}

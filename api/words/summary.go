@@ -62,7 +62,7 @@ func summaryOfAttempt(b *entry.Attempt) string {
 	if b.Agent != "" {
 		text += " of " + string(b.Agent)
 	}
-	switch text += ": " + b.Status; b.Arm {
+	switch text += ": " + string(b.Status); b.Arm {
 	case entry.ArmCanary:
 		text += " by the candidate"
 	case entry.ArmShadow:

@@ -85,23 +85,23 @@ func (w *Worker) logDropped(ctx context.Context) {
 
 // logLast logs what was tried since at the end of the claim, with what all attempts of the claim
 // spent. Other entries of the claim leave that out, so that sums over entries count it once.
-func (w *Worker) logLast(ctx context.Context, status string) {
+func (w *Worker) logLast(ctx context.Context, status entry.CaseStatus) {
 	w.logSpent(ctx, status, w.attempts.spent)
 }
 
 // logAttempts logs what was tried since, and what the candidate of a shadow decided about it. The
 // claim goes on without an entry that the ledger refuses.
-func (w *Worker) logAttempts(ctx context.Context, status string) {
+func (w *Worker) logAttempts(ctx context.Context, status entry.CaseStatus) {
 	w.logSpent(ctx, status, spent{})
 }
 
-func (w *Worker) logSpent(ctx context.Context, status string, by spent) {
+func (w *Worker) logSpent(ctx context.Context, status entry.CaseStatus, by spent) {
 	if len(w.attempts.rungs) > 0 {
 		w.logEntry(ctx, status, by)
 	}
 }
 
-func (w *Worker) logEntry(ctx context.Context, status string, by spent) {
+func (w *Worker) logEntry(ctx context.Context, status entry.CaseStatus, by spent) {
 	t := &w.claim.Task
 	a := &entry.Attempt{Agent: w.claim.Agent, Task: t.Task, Policy: w.attempts.policy, Arm: w.attempts.arm,
 		AttemptCase: entry.AttemptCase{Case: w.id, Rungs: w.attempts.rungs, Status: status,

@@ -12,7 +12,7 @@ import (
 func TestAttemptsOf(t *testing.T) {
 	f := followed(t, rolledBack(t).Entries)
 	cost := int64(70)
-	of := func(status string) entry.AttemptCase {
+	of := func(status entry.CaseStatus) entry.AttemptCase {
 		return entry.AttemptCase{Case: "c", Status: status, CostMicroUSD: &cost}
 	}
 	two := entry.Attempt{Agent: "a", AttemptCase: of(entry.StatusRecovered), Also: []entry.AttemptCase{of(entry.StatusEscalated)}}

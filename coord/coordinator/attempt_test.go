@@ -71,7 +71,7 @@ func TestEachDecisionLeavesOneEntry(t *testing.T) {
 			must(t, err)
 			if a, ok := e.Body.(*entry.Attempt); ok {
 				_, kind := a.Task.Split()
-				all = append(all, strings.Join([]string{kind, a.Rungs[0].Strategy + a.Rungs[0].Variant, a.Rungs[0].Result, a.Status, string(a.Agent)}, " "))
+				all = append(all, strings.Join([]string{kind, a.Rungs[0].Strategy + a.Rungs[0].Variant, a.Rungs[0].Result, string(a.Status), string(a.Agent)}, " "))
 			}
 		}
 		slices.Sort(all)
@@ -123,7 +123,7 @@ func TestInterruptionSpendsNoRetry(t *testing.T) {
 		var got []string
 		for _, a := range s.attempts("o#task") {
 			r := &a.Rungs[0]
-			got = append(got, strings.Join([]string{r.Rule, r.Strategy, r.Reason, a.Status}, " "))
+			got = append(got, strings.Join([]string{r.Rule, r.Strategy, r.Reason, string(a.Status)}, " "))
 		}
 		if !slices.Equal(got, []string{want}) {
 			t.Errorf("%s: %q, want %q", op, got, want)

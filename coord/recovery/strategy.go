@@ -61,7 +61,7 @@ func (s Strategy) Stays() bool {
 
 // CaseStatus returns the status of a case about which the strategy is decided last, for its attempt
 // entry: the case goes on, or people have it.
-func (s Strategy) CaseStatus() string {
+func (s Strategy) CaseStatus() entry.CaseStatus {
 	if s.Attempts() || s == Wait || s == Reconcile {
 		return entry.StatusPassedOn
 	}

@@ -20,7 +20,7 @@ func canaryOf() *Fold {
 	return f
 }
 
-func (f *Fold) says(by entry.Principal, id, class, status string) {
+func (f *Fold) says(by entry.Principal, id, class string, status entry.CaseStatus) {
 	f.Observe(&entry.Attempt{Header: entry.Header{Iss: by}, Arm: entry.ArmCanary, Policy: "candidate",
 		AttemptCase: entry.AttemptCase{Case: id, Status: status, Rungs: []entry.Rung{{Class: class, Code: "x"}}}})
 }

@@ -150,7 +150,7 @@ func TestGroups(t *testing.T) {
 	one := Rollout{Terms: entry.RolloutTerms{Gates: entry.RolloutGates(), CasesMin: 1, Candidate: sliced}}
 	one.Evidence = newEvidence(&one.Terms)
 	e := &one.Evidence
-	of := func(class, facts, status string) *entry.AttemptCase {
+	of := func(class, facts string, status entry.CaseStatus) *entry.AttemptCase {
 		return &entry.AttemptCase{Case: "c", Status: status, Rungs: []entry.Rung{{Class: class, Code: "x"}}, Facts: jsontext.Value(facts)}
 	}
 	one.take(of("tool", `{"tags":["adversarial","adversarial"]}`, entry.StatusEscalated), begun{}, true)

@@ -27,7 +27,7 @@ type Attempt struct {
 type AttemptCase struct {
 	Case         string         `json:"case"`
 	Rungs        []Rung         `json:"rungs"`
-	Status       string         `json:"status"` // auto_recovered, escalated, passed_on, no_failure
+	Status       CaseStatus     `json:"status"`
 	TraceDigest  Digest         `json:"trace_digest,omitzero"`
 	CostMicroUSD *int64         `json:"cost_micro_usd,omitempty"` // of all attempts, also the first
 	Tokens       *int64         `json:"tokens,omitempty"`
@@ -64,12 +64,15 @@ const (
 	ArmShadow  Arm = "shadow"
 )
 
-// Statuses of a case.
+// CaseStatus is how a case ended, or that it goes on.
+type CaseStatus string
+
+// The statuses.
 const (
-	StatusRecovered = "auto_recovered"
-	StatusEscalated = "escalated"
-	StatusPassedOn  = "passed_on" // it goes on
-	StatusNoFailure = "no_failure"
+	StatusRecovered CaseStatus = "auto_recovered"
+	StatusEscalated CaseStatus = "escalated"
+	StatusPassedOn  CaseStatus = "passed_on" // it goes on
+	StatusNoFailure CaseStatus = "no_failure"
 )
 
 // Cases yields the cases of the entry in order.

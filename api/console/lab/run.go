@@ -107,14 +107,14 @@ type casesPage struct {
 	Run           item
 	Back          string
 	Class, Status string
-	Statuses      []engine.Status
+	Statuses      []entry.CaseStatus
 	Rows          []caseRow
 	More          string // path of the page with the cases behind; empty: there are none
 }
 
 type caseRow struct {
 	caseLink
-	Status  engine.Status
+	Status  entry.CaseStatus
 	Failure string
 	Actions int
 	Reason  string
@@ -136,7 +136,7 @@ func (l *Lab) cases(_ http.ResponseWriter, q *http.Request) (*console.Page, erro
 		return nil, refusal(err)
 	}
 	body := &casesPage{Run: run, Back: at, Class: values.Get("class"), Status: values.Get("status"),
-		Statuses: []engine.Status{engine.AutoRecovered, engine.Escalated, engine.NoFailure}}
+		Statuses: []entry.CaseStatus{engine.AutoRecovered, engine.Escalated, engine.NoFailure}}
 	line := 0
 	for t, err := range k.Traces() {
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 func AttemptOf(run string, policy entry.Digest, of *Recovery, line []byte) (*entry.Attempt, error) {
 	t := &of.Trace
 	a := &entry.Attempt{Run: run, Agent: of.Case.Agent, Policy: cmp.Or(t.Policy, policy), Arm: t.Arm, AttemptCase: entry.AttemptCase{
-		Case: t.Case, Status: string(t.Status), TraceDigest: entry.DigestOf(line), Rungs: entryRungs(t.Rungs),
+		Case: t.Case, Status: t.Status, TraceDigest: entry.DigestOf(line), Rungs: entryRungs(t.Rungs),
 		CostMicroUSD: nonzero(t.CostMicroUSD), Tokens: nonzero(t.Tokens)}}
 	if t.LatencyUnknown == 0 {
 		a.ElapsedMS = nonzero(t.LatencyMS)

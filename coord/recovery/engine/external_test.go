@@ -40,7 +40,7 @@ func TestExternalStrategy(t *testing.T) {
 	for _, test := range []struct {
 		name, id string
 		external recovery.RecoveryStrategy
-		status   Status
+		status   entry.CaseStatus
 		reason   string
 		rule     string // of the first rung
 	}{

@@ -6,6 +6,7 @@ import (
 
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
+	"recoveryledger/ledger/entry"
 )
 
 // What never counts as recovered: a run that nobody saw get past its recovery,
@@ -21,7 +22,7 @@ func TestNeverRecoveredUnseen(t *testing.T) {
 	for _, test := range []struct {
 		desc, outcome string
 		steps         []string
-		want          Status
+		want          entry.CaseStatus
 		failed        int64
 	}{
 		{"got past", "", []string{step("s", recovered), step("t", ok)}, AutoRecovered, 1},

@@ -46,9 +46,9 @@ type Flip struct {
 
 // FlipCase is a case that ends otherwise.
 type FlipCase struct {
-	Case string `json:"case"`
-	From Status `json:"from"`
-	To   Status `json:"to"`
+	Case string           `json:"case"`
+	From entry.CaseStatus `json:"from"`
+	To   entry.CaseStatus `json:"to"`
 	// NotObserved is set if one of the results is unknown because no attempt is recorded.
 	NotObserved bool `json:"not_observed,omitzero"`
 }

@@ -10,14 +10,12 @@ import (
 	"recoveryledger/merkle"
 )
 
-// Status is how a case ended.
-type Status string
-
-// The statuses. A case with a failure ends as one of the first two.
+// The statuses with which the engine ends a case. A case with a failure ends as one of the first
+// two.
 const (
-	AutoRecovered Status = "auto_recovered"
-	Escalated     Status = "escalated"
-	NoFailure     Status = "no_failure"
+	AutoRecovered = entry.StatusRecovered
+	Escalated     = entry.StatusEscalated
+	NoFailure     = entry.StatusNoFailure
 )
 
 // Trace is the record of the engine's actions on one case. Its canonical form is RFC 8785 JSON: one
@@ -44,7 +42,7 @@ type Trace struct {
 	Severity       entry.Severity   `json:"severity,omitzero"`
 	Shadow         *Shadow          `json:"shadow,omitzero"`
 	Simulated      bool             `json:"simulated"` // whether an outcome model took part
-	Status         Status           `json:"status"`
+	Status         entry.CaseStatus `json:"status"`
 	Steps          StepCount        `json:"steps"`
 	Tags           []string         `json:"tags,omitzero"`
 	Tokens         int64            `json:"tokens"`
@@ -99,9 +97,9 @@ type Shadow struct {
 // Near is a limit, or the max of a rung, that decides about the case within one step: with the
 // other value the case ends otherwise.
 type Near struct {
-	Param  string `json:"param"`
-	Status Status `json:"status"`
-	Value  int64  `json:"value"`
+	Param  string           `json:"param"`
+	Status entry.CaseStatus `json:"status"`
+	Value  int64            `json:"value"`
 }
 
 // Hint names the one word that would have helped a case that escalated; empty: there is no such

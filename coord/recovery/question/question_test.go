@@ -70,7 +70,7 @@ func TestQuestion(t *testing.T) {
 
 // TestNobodyIsAsked about what did not escalate, or what nobody did.
 func TestNobodyIsAsked(t *testing.T) {
-	for _, status := range []string{entry.StatusRecovered, entry.StatusPassedOn, entry.StatusNoFailure} {
+	for _, status := range []entry.CaseStatus{entry.StatusRecovered, entry.StatusPassedOn, entry.StatusNoFailure} {
 		a := attempt("escalate=decided")
 		if a.Status = status; of(t, a) != nil {
 			t.Errorf("asked about a case that is %s", status)

@@ -126,7 +126,7 @@ func TestRecordedRun(t *testing.T) {
 func TestResumedRun(t *testing.T) {
 	s := newSite(t)
 	id := uuid.NewString()
-	attempt := func(status string) *entry.Attempt {
+	attempt := func(status entry.CaseStatus) *entry.Attempt {
 		return &entry.Attempt{Run: id, AttemptCase: entry.AttemptCase{Case: "c1", Status: status, TraceDigest: entry.DigestOf([]byte(status)), Rungs: []entry.Rung{}}}
 	}
 	open := func() *entry.Run {
