@@ -207,6 +207,22 @@ type Counter struct {
 	Limit     entry.Cap       `json:"limit"`
 }
 
+// Residual returns how many members cannot be undone. They are more than the irrevocable and the
+// undeclared ones of Impact: a reversible member without a checkpoint to restore is one of them.
+func (p *Plan) Residual() (count int) {
+	for i := range p.Members {
+		if p.Members[i].Residual() {
+			count++
+		}
+	}
+	return count
+}
+
+// Residual reports whether the member cannot be undone, with an outcome or without.
+func (m *PlanMember) Residual() bool {
+	return m.Method == entry.MethodResidual || m.Result == entry.ResultIrrevocable
+}
+
 // Asks is why people must decide.
 type Asks struct {
 	Problem entry.Problem `json:"problem" doc:"name of the problem type with which the ledger would refuse an authorize"`

@@ -34,10 +34,10 @@ type actPage struct {
 	Fixed       string   // what stays of the payloads until they are signed
 	Silent      []entry.Ref
 
+	Plan    *api.Plan // nil: the order rests on no plan
 	Picture *picture
 	Lanes   []lane
 	Members []memberRow
-	Stays   int64 // members that cannot be undone, or are undeclared
 
 	Alarm  string // why nothing was signed
 	Cannot string // why nobody can do this now; empty: somebody can
@@ -299,7 +299,7 @@ func (k *Console) fillSubject(body *actPage, order *act.Order, l *act.Log) error
 func (body *actPage) drawPlan(k *Console, plan *api.Plan) {
 	as := &incidentPage{Plan: plan}
 	as.draw(k, part{})
-	body.Picture, body.Lanes, body.Stays = as.Picture, as.Lanes, plan.Impact.Irrevocable+plan.Impact.Undeclared
+	body.Plan, body.Picture, body.Lanes = plan, as.Picture, as.Lanes
 	body.Members, _ = k.members(plan, 0)
 }
 

@@ -51,9 +51,9 @@ func (n names) first(most int) string {
 
 // concern is what an incident is about to undo, or has undone.
 type concern struct {
-	Agents  names // of the members, the agent of the oldest member first; without a plan, of what the signals are about
-	Planned bool  // whether there is a plan
-	Stays   int64 // members whose effects cannot be undone, or are not declared
+	Agents   names // of the members, the agent of the oldest member first; without a plan, of what the signals are about
+	Planned  bool  // whether there is a plan
+	Residual int   // members that cannot be undone
 }
 
 // incidentLister makes the lines of a list of incidents.
@@ -93,7 +93,7 @@ func (l *incidentLister) concern(v *api.Incident) *concern {
 		return c
 	}
 	l.left -= len(plan.Members)
-	c.Stays = plan.Impact.Irrevocable + plan.Impact.Undeclared
+	c.Residual = plan.Residual()
 	c.Agents = agentsOf(&plan.Plan)
 	return c
 }

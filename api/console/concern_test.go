@@ -11,6 +11,21 @@ import (
 	"recoveryledger/testdata/webpage"
 )
 
+// TestConcernWithoutCheckpoint counts a reversible member that has no checkpoint to restore as one
+// that cannot be undone, in the list and on the page of the incident.
+func TestConcernWithoutCheckpoint(t *testing.T) {
+	l := foldlog.New(t)
+	l.Do("a", "make", entry.EffectNone)
+	l.Do("b", "draft", entry.EffectReversible, "a#make")
+	id := l.Signal("a", "a#make")
+	for path, want := range map[string]string{"/incidents": `<td class="stays">1</td>`,
+		fmt.Sprint("/incidents/", id): `<div class="stays"><dt>Cannot be undone</dt><dd>1 residual (irrevocable 0, undeclared 0)</dd></div>`} {
+		if _, body := get(t, pages(t, l, ""), path); !strings.Contains(body, want) {
+			t.Errorf("%s does not say %s", path, want)
+		}
+	}
+}
+
 // TestConcern lists the agents that an incident concerns, and what cannot be undone: before a
 // decision, with a plan in force, and without a plan.
 func TestConcern(t *testing.T) {

@@ -38,7 +38,6 @@ type incidentPage struct {
 	Earlier  bool // whether the timeline leaves out earlier entries
 	Acts     []actLink
 	Signed   uint64 // the entry that was just signed here; 0: none
-	Undoable int64  // members whose effects cannot be undone, or are not declared
 	Download bool   // whether receipts are at hand
 }
 
@@ -145,7 +144,6 @@ func (b *incidentPage) addPlan(k *Console, state *coord.State, v *api.Incident, 
 	for _, index := range asked.without {
 		b.Without[index] = true
 	}
-	b.Undoable = b.Plan.Impact.Irrevocable + b.Plan.Impact.Undeclared
 	b.draw(k, asked.part)
 	b.Members, b.Older = k.members(b.Plan, asked.older)
 	if b.ChainOf != "" {

@@ -197,7 +197,7 @@ type lane struct {
 	Agent              entry.Principal
 	Members            int
 	Done, Stays, Waits int
-	Undoable           int    // members that cannot be undone, with an outcome or without
+	Residual           int    // members that cannot be undone, with an outcome or without
 	To                 names  // other agents with members that depend on members of this agent
 	Open               string // link to the picture of its members
 }
@@ -215,8 +215,8 @@ func lanesOf(plan *api.Plan) (list []lane) {
 			list = append(list, lane{Agent: m.Agent})
 		}
 		list[n].Members++
-		if m.Method == entry.MethodResidual || m.Result == entry.ResultIrrevocable {
-			list[n].Undoable++
+		if m.Residual() {
+			list[n].Residual++
 		}
 		for _, parent := range m.Parents { // its agent has a lane: a parent is older
 			if from := plan.Members[parent.Place].Agent; from != m.Agent {

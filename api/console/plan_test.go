@@ -122,7 +122,7 @@ func TestHandsOver(t *testing.T) {
 		member("a", entry.MethodRestore, 4), member("a", entry.MethodRestore)}}
 	var says []string
 	for _, l := range lanesOf(plan) {
-		says = append(says, fmt.Sprintf("%s %d: %s", l.Agent, l.Undoable, l.To))
+		says = append(says, fmt.Sprintf("%s %d: %s", l.Agent, l.Residual, l.To))
 	}
 	if want := []string{"a 0: c, b[U+202E]", "c 2: ", "b\u202e 1: "}; !slices.Equal(says, want) {
 		t.Errorf("%q, want %q", says, want)

@@ -137,7 +137,7 @@ func planSummary(f *access.Fold, v *api.Incident, p *api.Plan) []string {
 		lines = append(lines, fenceOf(v, p))
 	}
 	return append(lines,
-		fmt.Sprintf("cannot be undone: %d residual (irrevocable %d, undeclared %d)", residuals(p), p.Impact.Irrevocable, p.Impact.Undeclared),
+		fmt.Sprintf("cannot be undone: %d residual (irrevocable %d, undeclared %d)", p.Residual(), p.Impact.Irrevocable, p.Impact.Undeclared),
 		fmt.Sprintf("cost to redo: %s USD", words.Dollars(p.CostMicroUSD)))
 }
 
@@ -178,15 +178,6 @@ func (a *app) printCounters(p *api.Plan) error {
 		}
 	}
 	return t.Close()
-}
-
-func residuals(p *api.Plan) (count int) {
-	for i := range p.Members {
-		if p.Members[i].Method == entry.MethodResidual {
-			count++
-		}
-	}
-	return count
 }
 
 // ruleText says what leads to a member.

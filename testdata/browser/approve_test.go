@@ -71,7 +71,7 @@ func TestApprove(t *testing.T) {
 	keyboard.focused(`a[href$="/act/approve"]`)
 	keyboard.do(chromedp.KeyEvent("\r"))
 	keyboard.says("1 of 2 approvals then")                                          // what the act will do
-	keyboard.says("Members whose effects cannot be undone, or are not declared: 1") // and what it cannot undo
+	keyboard.says("Members that cannot be undone: 1") // and what it cannot undo
 	for _, broken := range keyboard.axe() {
 		t.Errorf("the page that approves: %s", broken)
 	}
