@@ -88,10 +88,10 @@ func TestStoreDir(t *testing.T) {
 func TestReportLimits(t *testing.T) {
 	report := []byte(`{"status":"done"}`)
 	at := slices.Concat(report, bytes.Repeat([]byte(" "), MaxReport-len(report)))
-	if _, err := DecodeReport(at); err != nil {
+	if _, err := decodeReport(at); err != nil {
 		t.Error(err)
 	}
-	if _, err := DecodeReport(append(at, ' ')); !errors.Is(err, ErrReport) {
+	if _, err := decodeReport(append(at, ' ')); !errors.Is(err, ErrReport) {
 		t.Error(err)
 	}
 	r := Report{Status: Failed, Residual: strings.Repeat("x", entry.MaxText), Evidence: make([]entry.Evidence, MaxEvidence)}
@@ -135,7 +135,7 @@ func FuzzReport(f *testing.F) {
 	f.Add([]byte(`{"status":"done","digest":"sha256:00","evidence":[{"digest":"sha256:00"}]}`))
 	f.Add([]byte(`{"status":"failed","residual":"x"} `))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := DecodeReport(data)
+		r, err := decodeReport(data)
 		if (err == nil) != (r != nil) || err != nil && !errors.Is(err, ErrReport) {
 			t.Fatalf("%v, %v", r, err)
 		}

@@ -109,7 +109,7 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	out, err := process.Run(cmd, MaxReport)
 	var report *Report
 	if err == nil {
-		report, err = DecodeReport(out)
+		report, err = decodeReport(out)
 	}
 	if err == nil {
 		return report, nil
@@ -133,8 +133,8 @@ func (p *Program) Run(ctx context.Context, c *Call) (*Report, error) {
 	return nil, &ProgramError{c.Hook, code, err}
 }
 
-// DecodeReport reads the JSON of a report. The error is [ErrReport].
-func DecodeReport(data []byte) (*Report, error) {
+// decodeReport reads the JSON of a report. The error is [ErrReport].
+func decodeReport(data []byte) (*Report, error) {
 	if len(data) > MaxReport {
 		return nil, fmt.Errorf("%w: %d bytes or more, the limit is %d", ErrReport, len(data), MaxReport)
 	}

@@ -210,7 +210,7 @@ func (r *Router) Ready(ctx context.Context) error {
 }
 
 // Status returns the cluster as this node sees it.
-func (r *Router) Status(ctx context.Context) (*Status, error) { return StatusOf(ctx, r.node) }
+func (r *Router) Status(ctx context.Context) (*Status, error) { return clusterOf(ctx, r.node) }
 
 // Passed returns a handler of requests that other nodes pass on to this one. next sees the client's
 // address as that of the request.

@@ -235,8 +235,8 @@ type Status struct {
 	Members []cluster.Member `json:"members"`
 }
 
-// StatusOf returns the cluster as a node sees it.
-func StatusOf(ctx context.Context, n *cluster.Node) (*Status, error) {
+// clusterOf returns the cluster as a node sees it.
+func clusterOf(ctx context.Context, n *cluster.Node) (*Status, error) {
 	members, err := n.Members(ctx)
 	if err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func StatusOf(ctx context.Context, n *cluster.Node) (*Status, error) {
 	return &Status{Node: n.Name(), Leader: leader, Members: members}, err
 }
 
-func (s *Server) status(r *http.Request) (any, error) { return StatusOf(r.Context(), s.cfg.Node) }
+func (s *Server) status(r *http.Request) (any, error) { return clusterOf(r.Context(), s.cfg.Node) }
 
 func (s *Server) token(r *http.Request) (any, error) {
 	t, err := s.cfg.Site.NewToken()
@@ -270,7 +270,7 @@ func (s *Server) remove(r *http.Request) (any, error) {
 		return nil, err
 	}
 	s.cfg.Logger.Warn("a node is removed from the cluster", "node", name)
-	return StatusOf(r.Context(), s.cfg.Node)
+	return clusterOf(r.Context(), s.cfg.Node)
 }
 
 // handOverTime is how long a node waits for the lead of a node that is removed.
@@ -289,7 +289,7 @@ func (s *Server) handOver(ctx context.Context, name string, passed bool) (*Statu
 				return nil, err
 			}
 		}
-		return StatusOf(ctx, s.cfg.Node)
+		return clusterOf(ctx, s.cfg.Node)
 	}
 	leader, err := s.leader(ctx)
 	if err != nil || passed {
