@@ -211,8 +211,8 @@ func (s *State) claim(number uint32) Claim {
 	return Claim{s.taskRef(number), t.Agent, t.Epoch, t.leaseMS, t.State.Held()}
 }
 
-// moveTask returns the entry that moves a task on by an operation, as [entry.TaskStanding.Move] does,
-// without jti, iss, iat and reason. Only Admit tells whether the entry is admitted.
+// moveTask returns the entry that moves a task on by an operation, as [entry.TaskStanding.Move]
+// does, without jti, iss, iat and reason. Only Admit tells whether the entry is admitted.
 func (s *State) moveTask(number uint32, op string, agent entry.Principal, resume bool) (b entry.Task, listed bool) {
 	t := &s.tasks.list[number]
 	b, listed = t.Move(op, agent, resume)

@@ -44,8 +44,8 @@ func (a *app) listSuspects(ctx context.Context, c *access.Connection, p entry.Pr
 	return nil
 }
 
-// rotateSlowly enrols a new key, and revokes the keys that the principal had before when the overlap
-// is over. The log has no expiry dates for keys, so this command must run until then.
+// rotateSlowly enrols a new key, and revokes the keys that the principal had before once the
+// overlap is over. The log has no expiry dates for keys, so this command must run until then.
 func (a *app) rotateSlowly(ctx context.Context, c *access.Connection, before *verify.AgentInfo, body *entry.Agent, o *agentOptions) error {
 	signer, err := a.agentSigner(ctx, c, body, o)
 	if err != nil {
