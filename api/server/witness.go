@@ -15,7 +15,6 @@ import (
 
 	"recoveryledger/api"
 	assemble "recoveryledger/coord/bundle"
-	"recoveryledger/coord/sound"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/witness"
@@ -232,21 +231,11 @@ func unsupportedNote(mediaType string) error {
 const tryTime = 5 * time.Second
 
 // tryWitnesses asks the witnesses of a new policy once, before the ledger orders the policy. If
-// their quorum did not answer, agents would obey nothing under that policy. tryWitnesses asks
-// only for a policy that the ledger would take.
+// their quorum did not answer, agents would obey nothing under that policy.
 func (s *Server) tryWitnesses(ctx context.Context, e *entry.Entry) error {
 	policy, ok := e.Body.(*entry.Policy)
-	if !ok || s.cfg.Witnesses == nil {
-		return nil
-	}
-	view := s.coord.View()
-	inForce, _ := view.Chain.Policy()
-	if inForce == nil || policy.Witnesses == inForce.Witnesses || sound.Policy(policy) != nil {
-		return nil
-	}
-	signer, err := view.Chain.Signer(e)
-	if err != nil || view.Chain.Admit(e, view.Size) != nil || verify.Signature(signer.Key, e.PAE(), e.Sig) != nil {
-		return nil // the ledger says what is wrong
+	if !ok || s.cfg.Witnesses == nil || !s.coord.ChangesWitnesses(e, s.log.Now()) {
+		return nil // if the ledger refuses the policy, it says why
 	}
 	ctx, over := context.WithTimeout(ctx, tryTime)
 	defer over()

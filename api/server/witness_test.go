@@ -238,7 +238,7 @@ func TestDecisionsWaitForWitnesses(t *testing.T) {
 }
 
 // TestAPolicyNeedsItsWitnesses submits policies whose quorum does not answer, and one whose
-// quorum does. Who is not the authority has nobody asked.
+// quorum does. A policy that the ledger refuses has nobody asked.
 func TestAPolicyNeedsItsWitnesses(t *testing.T) {
 	w := newWatched(t)
 	next := func(text string) *entry.Policy {
@@ -271,8 +271,8 @@ func TestAPolicyNeedsItsWitnesses(t *testing.T) {
 	if status := post(same); status != http.StatusCreated {
 		t.Fatalf("with the same witnesses: %d", status)
 	}
-	asked := make(chan struct{}, 1)
-	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked <- struct{}{} }))
+	var asked atomic.Bool
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Store(true) }))
 	defer web.Close()
 	foreign := next(strings.NewReplacer("http://127.0.0.1", web.URL+"/").Replace(w.policy))
 	foreign.Header = w.header("agent-1", "")
@@ -280,10 +280,11 @@ func TestAPolicyNeedsItsWitnesses(t *testing.T) {
 	forged := w.by(next(foreign.Witnesses))
 	forged.Sig = make([]byte, len(forged.Sig))
 	w.problem(w.postTo(api.PathEntries, api.MediaJSON, forged.AppendEnvelope(nil)), entry.BadSignature, http.StatusBadRequest)
-	select {
-	case <-asked:
-		t.Error("a stranger's policy has somebody asked")
-	default:
+	stale := next(foreign.Witnesses)
+	stale.Iat -= 86_400
+	w.problem(w.postTo(api.PathEntries, api.MediaJSON, w.by(stale).AppendEnvelope(nil)), entry.Stale, http.StatusUnprocessableEntity)
+	if asked.Load() {
+		t.Error("a policy that the ledger refuses has somebody asked")
 	}
 }
 

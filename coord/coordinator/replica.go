@@ -231,3 +231,16 @@ func (c *Replica) MaxStep() time.Duration {
 func (c *Replica) Precheck(e *entry.Entry) error {
 	return coord.Precheck(c.View().Chain, c.origin, c.check, e)
 }
+
+// ChangesWitnesses reports whether e is a policy that the ledger would order now, and that names
+// other witnesses than the policy in force. It marks the entry as Precheck does. now is the
+// ledger's clock, Unix milliseconds.
+func (c *Replica) ChangesWitnesses(e *entry.Entry, now int64) (changes bool) {
+	next, ok := e.Body.(*entry.Policy)
+	inForce, _ := c.View().Chain.Policy()
+	if !ok || inForce == nil || next.Witnesses == inForce.Witnesses || c.Precheck(e) != nil {
+		return false
+	}
+	c.Read(func(s *coord.State) { changes = s.Admit(e, s.Size(), now) == nil })
+	return changes
+}

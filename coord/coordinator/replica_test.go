@@ -9,6 +9,7 @@ import (
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/merkle"
+	"recoveryledger/testdata/testlog"
 	"recoveryledger/verify"
 )
 
@@ -113,6 +114,38 @@ func TestSignatureCheckedOnce(t *testing.T) {
 	err := c.Precheck(w.Sign(w.Exec("a", "y")))
 	if refusal, ok := errors.AsType[*entry.Refusal](err); !ok || refusal.Problem != entry.BadSignature {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestChangesWitnesses: a policy changes the witnesses if it names others and the order would take
+// it.
+func TestChangesWitnesses(t *testing.T) {
+	w := newWorld(t)
+	c := coordinated(w, nil)
+	_, key := testlog.WitnessKey("w")
+	changes := func(change func(p *entry.Policy)) bool {
+		p := w.nextPolicy()
+		p.Witnesses = "witness w " + key + "\nquorum w\n"
+		change(p)
+		return c.ChangesWitnesses(w.Sign(p), w.at)
+	}
+	if !changes(func(*entry.Policy) {}) {
+		t.Error("another quorum is no change")
+	}
+	for what, change := range map[string]func(p *entry.Policy){
+		"the same witnesses": func(p *entry.Policy) { p.Witnesses = "" },
+		"no witness policy":  func(p *entry.Policy) { p.Witnesses = "hello" },
+		"an agent":           func(p *entry.Policy) { p.Iss = "a" },
+		"an unknown issuer":  func(p *entry.Policy) { p.Iss = "nobody" },
+		"an old predecessor": func(p *entry.Policy) { p.Previous = &entry.LogRef{} },
+		"yesterday":          func(p *entry.Policy) { p.Iat -= 86_400 },
+	} {
+		if changes(change) {
+			t.Errorf("%s: the ledger would take it", what)
+		}
+	}
+	if c.ChangesWitnesses(w.Sign(w.Exec("a", "x")), w.at) {
+		t.Error("an execution changes the witnesses")
 	}
 }
 
