@@ -406,6 +406,13 @@ func (c *Chain) KeyInfo(keyID string) (KeyInfo, bool) {
 	return key, ok
 }
 
+// SignedByIssuer reports whether a key that is or was enrolled for the issuer of e signed e. Of two
+// such entries under one id, the issuer equivocated (REG-2), even if the key no longer counts.
+func (c *Chain) SignedByIssuer(e *entry.Entry) bool {
+	key, ok := c.keys[e.KeyID]
+	return ok && key.Principal == e.Header.Iss && (e.SignatureChecked || Signature(key.Key, e.PAE(), e.Sig) == nil)
+}
+
 // PolicyAt returns the policy of the entry at an index, in force or not; nil if the entry is no
 // policy of the log. The caller must not change the policy.
 func (c *Chain) PolicyAt(index uint64) *entry.Policy {

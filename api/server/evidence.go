@@ -161,13 +161,7 @@ func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Ref
 	if refused.Problem == entry.StateConflict && refused.Against != 0 {
 		s.metrics.Violated(metrics.ExecutedTwice)
 	}
-	if refused.Problem != entry.IDConflict {
-		return
-	}
-	chain := s.coord.View().Chain
-	owner, _ := chain.Owner(e.KeyID)
-	key, known := chain.Key(e.KeyID)
-	if !known || owner != e.Header.Iss || verify.Signature(key, e.PAE(), e.Sig) != nil {
+	if refused.Problem != entry.IDConflict || !s.coord.View().Chain.SignedByIssuer(e) {
 		return // any client can claim an id
 	}
 	known, kept := false, false

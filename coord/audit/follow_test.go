@@ -314,24 +314,24 @@ func TestFollowUnreadableLogs(t *testing.T) {
 	}
 }
 
-// TestFollowTellsEquivocation shows that only a payload that its issuer signed is
-// called so.
+// TestFollowTellsEquivocation shows that only a payload that a key of its issuer signed is called
+// so.
 func TestFollowTellsEquivocation(t *testing.T) {
 	l := foldlog.New(t)
 	x := foldlog.Execution("x", entry.EffectNone)
 	l.Put("a", x)
 	for _, c := range []struct {
-		signer entry.Principal
-		want   string
-	}{{"a", ": its issuer equivocated"}, {"b", "with another payload"}} {
+		signer, keyOf entry.Principal
+		want          string
+	}{{"a", "a", ": its issuer equivocated"}, {"b", "a", "with another payload"}, {"b", "b", "with another payload"}} {
 		y := foldlog.Execution("y", entry.EffectNone)
 		y.Header = x.Header
 		e := l.Key(c.signer).Sign(t, y)
-		e.Seal(l.Key("a").Public.KeyID(), e.Sig)
+		e.Seal(l.Key(c.keyOf).Public.KeyID(), e.Sig)
 		log := append(slices.Clone(l.Entries), entry.Registered{Entry: e, Index: uint64(len(l.Entries)), RegisteredAt: l.At})
 		report := follow(t, log)
 		if report.Finding == nil || !strings.HasSuffix(report.Finding.Refusal.Detail, c.want) {
-			t.Errorf("signed by %s: %+v", c.signer, report.Finding)
+			t.Errorf("signed by %s with the key id of %s: %+v", c.signer, c.keyOf, report.Finding)
 		}
 	}
 }
