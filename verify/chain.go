@@ -233,14 +233,9 @@ func (c *Chain) Signer(e *entry.Entry) (Signer, error) {
 	if c.policy == nil {
 		return genesisSigner(e)
 	}
-	key := c.keys[e.KeyID]
-	switch {
-	case key.Principal != e.Header.Iss: // also true of a key that was never enrolled
-		return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "%s is not enrolled for %s", e.KeyID, e.Header.Iss).
-			WithRemedy("enrol the key, or sign with an enrolled key")
-	case key.Revoked != 0:
-		return Signer{}, entry.Refuse(entry.UnknownIssuer, "signatures[0].keyid", "%s is not valid since index %d", e.KeyID, key.Revoked).
-			WithRemedy("sign with the key that replaced it; if it was revoked, an operator enrols a new one")
+	key, refusal := c.counting(e.KeyID, e.Header.Iss, "signatures[0].keyid")
+	if refusal != nil {
+		return Signer{}, refusal
 	}
 	body, isAgent := e.Body.(*entry.Agent)
 	if key.Authority && (isAgent || e.Kind == entry.KindPolicy) {
@@ -255,6 +250,32 @@ func (c *Chain) Signer(e *entry.Entry) (Signer, error) {
 	}
 	return Signer{}, entry.Refuse(entry.UnauthorizedRole, "iss", "%s may not sign %s; %s may",
 		e.Header.Iss, rightsSubject(e.Body), names(allowed)).WithRemedy("ask the policy's authority for the role")
+}
+
+// Speaks returns the key with the id, if it is enrolled for exactly the principal with that role,
+// and is not revoked. Else the refusal is unknown-issuer or unauthorized-role.
+func (c *Chain) Speaks(keyID string, p entry.Principal, role entry.Role) (entry.PublicKey, *entry.Refusal) {
+	key, refusal := c.counting(keyID, p, "keyid")
+	if refusal == nil && !slices.Contains(key.Roles, role) {
+		refusal = entry.Refuse(entry.UnauthorizedRole, "iss", "%s does not give %s the role %s", keyID, p, role).
+			WithRemedy("ask the policy's authority for the role")
+	}
+	return key.Key, refusal
+}
+
+// counting returns the key with the id, if it is enrolled for exactly the principal and is not
+// revoked. Else the refusal is unknown-issuer, at that field.
+func (c *Chain) counting(keyID string, p entry.Principal, field string) (KeyInfo, *entry.Refusal) {
+	key := c.keys[keyID]
+	switch {
+	case key.Principal != p: // also true of a key that was never enrolled
+		return key, entry.Refuse(entry.UnknownIssuer, field, "%s is not enrolled for %s", keyID, p).
+			WithRemedy("enrol the key, or sign with an enrolled key")
+	case key.Revoked != 0:
+		return key, entry.Refuse(entry.UnknownIssuer, field, "%s is not valid since index %d", keyID, key.Revoked).
+			WithRemedy("sign with the key that replaced it; if it was revoked, an operator enrols a new one")
+	}
+	return key, nil
 }
 
 func genesisSigner(e *entry.Entry) (Signer, error) {

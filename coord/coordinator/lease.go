@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -275,18 +274,15 @@ func (c *Replica) Renew(r *entry.SignedRenewal, until time.Time, now int64) ([]R
 		return nil, entry.Refuse(entry.WrongAudience, "aud", "%q is not this ledger, which is %q", r.Aud, c.origin).
 			WithRemedy("sign the renewal for this ledger")
 	}
-	key, ok := c.View().Chain.KeyInfo(r.KeyID)
-	switch {
-	case !ok || key.Principal != r.Iss || key.Revoked != 0:
-		return nil, entry.Refuse(entry.UnknownIssuer, "keyid", "%s is not enrolled for %s, or does not count any more", r.KeyID, r.Iss)
-	case !slices.Contains(key.Roles, entry.RoleAgent):
-		return nil, entry.Refuse(entry.UnauthorizedRole, "iss", "%s is no agent", r.Iss)
+	key, refusal := c.View().Chain.Speaks(r.KeyID, r.Iss, entry.RoleAgent)
+	if refusal != nil {
+		return nil, refusal
 	}
 	message, err := r.PAE()
 	if err != nil {
 		return nil, err
 	}
-	if c.check(key.Key, message, r.Sig) != nil {
+	if c.check(key, message, r.Sig) != nil {
 		return nil, entry.Refuse(entry.BadSignature, "sig", "not a signature by %s over the PAE", r.KeyID).
 			WithRemedy("sign the DSSE pre-authentication encoding of the canonical renewal")
 	}

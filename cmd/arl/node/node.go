@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -445,12 +444,8 @@ func (n *Node) checkCoordinatorKey(uri string) (err error) {
 
 // CoordinatorCounts returns an error unless the key may sign decisions of the coordinator.
 func CoordinatorCounts(chain *verify.Chain, keyID string) error {
-	key, known := chain.KeyInfo(keyID)
-	switch {
-	case !known || key.Principal != Coordinator || !slices.Contains(key.Roles, entry.RoleCoordinator):
-		return fmt.Errorf("%s is not enrolled for the coordinator", keyID)
-	case key.Revoked != 0:
-		return fmt.Errorf("%s is not valid since index %d", keyID, key.Revoked)
+	if _, refusal := chain.Speaks(keyID, Coordinator, entry.RoleCoordinator); refusal != nil {
+		return errors.New(refusal.Detail)
 	}
 	return nil
 }
