@@ -24,7 +24,7 @@ const (
 // Rules says which rules decided.
 type Rules struct {
 	Policy entry.LogRef `json:"policy" doc:"the policy in force"`
-	Digest entry.Digest `json:"digest" doc:"digest of the policy's rules of recovery in canonical form, or of the built-in rules if the policy has none"`
+	Digest entry.Digest `json:"digest" doc:"digest of the policy's rules of recovery in canonical form, or of the built-in rules if the policy has none, or none that compile"`
 }
 
 // Recovery is the answer of POST /v1/recoveries: the decisions of the rules in force about one

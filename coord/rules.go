@@ -27,9 +27,7 @@ type cachedDecision struct {
 	rules *recovery.Policy // of the arm that the task belongs to
 }
 
-// Of returns the rules of the policy in force. A policy without rules has the built-in rules. A
-// policy whose rules do not compile has the built-in rules too: a failed task must not wait for
-// ever because of a mistake elsewhere.
+// Of returns the rules of the policy in force, see [recovery.InForce].
 func (r *Rules) Of(s *State) *recovery.Policy {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -39,11 +37,7 @@ func (r *Rules) Of(s *State) *recovery.Policy {
 func (r *Rules) compile(s *State) *recovery.Policy {
 	policy, at := s.chain.Policy()
 	if r.compiled == nil || r.of != at {
-		compiled, err := recovery.FromEntry(policy)
-		if err != nil {
-			compiled = recovery.Default()
-		}
-		r.of, r.compiled, r.decided = at, compiled, map[uint32]cachedDecision{}
+		r.of, r.compiled, r.decided = at, recovery.InForce(policy), map[uint32]cachedDecision{}
 	}
 	return r.compiled
 }

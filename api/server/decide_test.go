@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"recoveryledger/api"
+	"recoveryledger/api/metrics"
 	"recoveryledger/api/server"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/ask"
@@ -62,6 +63,20 @@ func TestDecide(t *testing.T) {
 	got := n.decided(n.decide(api.MediaJSON, oneQuestion))
 	if !strings.Contains(string(got.Decision), `"strategy":"escalate"`) || got.Rules.Policy.Index != n.log.Head().Size-1 {
 		t.Errorf("under the new policy: %+v %s", got.Rules, got.Decision)
+	}
+}
+
+// TestDecideByRulesThatDoNotCompile: a log of old may have such a policy in force. The built-in
+// rules decide then, as they do for the coordinator.
+func TestDecideByRulesThatDoNotCompile(t *testing.T) {
+	n := &node{t: t, old: true}
+	n.metrics.Store(metrics.New())
+	n.open(vfs.NewMem(), "db", nil)
+	p := n.policy()
+	p.Recovery = []byte(`{"rules":[]}`)
+	n.register(sign(t, n.authority, p))
+	if got := n.decided(n.decide(api.MediaJSON, oneQuestion)); got.Rules.Digest != recovery.Default().Hash() {
+		t.Errorf("%+v %s", got.Rules, got.Decision)
 	}
 }
 

@@ -50,6 +50,8 @@ type node struct {
 	followed atomic.Pointer[complete.Index]
 	// cluster makes the log that of a node of a cluster.
 	cluster *ledger.Cluster
+	// old has the log take what the fold admits, as a log of old may have it.
+	old bool
 
 	authority, agent, monitor *keys.Signer
 }
@@ -146,10 +148,14 @@ func (n *node) startLog(fs vfs.FS, dir string) {
 	n.coord = coordinator.New(origin, verifier.Check)
 	n.keys, err = keys.GenerateLedger(n.t.TempDir(), origin, nil)
 	must(n.t, err)
+	precheck := n.coord.Precheck
+	if n.old {
+		precheck = nil
+	}
 	n.log, err = ledger.Open(dir, &ledger.Config{
 		Origin: origin, Keys: []ledger.Key{{Signer: n.keys.Signer, Verifier: n.keys.Verifier, Cosigner: n.keys.Cosigner}},
 		NewFold: func() ledger.Fold { return n.coord.NewFold() },
-		Frozen:  func() (ledger.Fold, uint64) { return n.coord.Frozen() }, Precheck: n.coord.Precheck, Committed: n.coord.Committed,
+		Frozen:  func() (ledger.Fold, uint64) { return n.coord.Frozen() }, Precheck: precheck, Committed: n.coord.Committed,
 		MaxStep: n.coord.MaxStep, Observe: n.observe, FS: fs,
 		Now:   func() time.Time { return time.Now().Add(n.skew + time.Duration(n.clock.Load())) },
 		Fatal: func(err error) { panic(err) }, Cluster: n.cluster,

@@ -48,11 +48,7 @@ func (s *Server) rulesInForce() (*rules, error) {
 	if known := s.rules.Load(); known != nil && known.Policy == ref {
 		return known, nil
 	}
-	compiled, err := recovery.FromEntry(policy)
-	if err != nil {
-		return nil, entry.Refuse(entry.StateConflict, "recovery", "the rules of the policy in force, entry %d, cannot be used: %v", ref.Index, err).
-			WithRemedy("apply a policy that passes arl policy lint")
-	}
+	compiled := recovery.InForce(policy)
 	r := &rules{
 		Rules: api.Rules{Policy: ref, Digest: compiled.Hash()},
 		batch: engine.Batch{Config: engine.Config{Policy: compiled}, Workers: 1, Neighbours: engine.Neighbours(compiled)},

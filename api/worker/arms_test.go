@@ -12,6 +12,15 @@ import (
 	"recoveryledger/verify"
 )
 
+// TestRulesThatDoNotCompile: under such a policy the worker goes by the built-in rules, as the
+// coordinator does that gave it the task.
+func TestRulesThatDoNotCompile(t *testing.T) {
+	w := &Worker{}
+	if err := w.obey(&entry.Policy{Recovery: []byte(`{"rules":[]}`)}); err != nil || w.arms.Rules.Hash() != recovery.Default().Hash() {
+		t.Errorf("%v, rules %v", err, w.arms.Rules)
+	}
+}
+
 // TestNoArmWithoutTheLedger: if the ledger does not answer, the rules known so far decide, for no
 // arm, because a rollout may have ended. The rules of an arm that has decided stay.
 func TestNoArmWithoutTheLedger(t *testing.T) {

@@ -19,7 +19,7 @@ const (
 	ReasonInterrupted
 	// ReasonFile says that a file of this machine cannot be read or written.
 	ReasonFile
-	// ReasonPolicy says that the rules of the policy in force cannot be decoded.
+	// ReasonPolicy says that no policy is in force yet.
 	ReasonPolicy
 )
 

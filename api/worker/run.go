@@ -187,10 +187,8 @@ func (w *Worker) inForce(ctx context.Context) (*entry.Policy, error) {
 }
 
 // obey takes up the policy in force, or the rules of the task's arm, and the strategies for them.
-func (w *Worker) obey(policy *entry.Policy) (err error) {
-	if w.arms.inForce, err = recovery.FromEntry(policy); err != nil {
-		return &Error{ReasonPolicy, err}
-	}
+func (w *Worker) obey(policy *entry.Policy) error {
+	w.arms.inForce = recovery.InForce(policy)
 	return w.choose(w.arms.rollouts.Of(w.arms.inForce, w.id))
 }
 

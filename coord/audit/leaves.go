@@ -46,7 +46,7 @@ func NoteRules(leaves iter.Seq2[[]byte, error], inForce **recovery.Policy) iter.
 	return func(yield func([]byte, error) bool) {
 		for leaf, err := range leaves {
 			if err == nil {
-				err = noteRules(leaf, inForce)
+				noteRules(leaf, inForce)
 			}
 			if !yield(leaf, err) {
 				return
@@ -55,15 +55,12 @@ func NoteRules(leaves iter.Seq2[[]byte, error], inForce **recovery.Policy) iter.
 	}
 }
 
-func noteRules(leaf []byte, inForce **recovery.Policy) error {
+func noteRules(leaf []byte, inForce **recovery.Policy) {
 	e, _, err := entry.DecodeLeaf(leaf)
 	if err != nil {
-		return nil //nolint:nilerr // the reader of the leaves says where the damage is
+		return // the reader of the leaves says where the damage is
 	}
-	body, ok := e.Body.(*entry.Policy)
-	if !ok {
-		return nil
+	if body, ok := e.Body.(*entry.Policy); ok {
+		*inForce = recovery.InForce(body)
 	}
-	*inForce, err = recovery.FromEntry(body)
-	return err
 }

@@ -9,8 +9,9 @@ import (
 	"recoveryledger/testdata/foldlog"
 )
 
-// TestNoteRules: the newest policy of a log has the rules in force, and a policy without rules the
-// built-in ones. The leaves pass as they are, and so does what is no entry.
+// TestNoteRules: the newest policy of a log has the rules in force. A policy without rules has the
+// built-in ones, and so has a policy whose rules do not compile. The leaves pass as they are, and so
+// does what is no entry.
 func TestNoteRules(t *testing.T) {
 	other, err := recovery.Load("policy", []byte(strings.Replace(string(recovery.DefaultDocument()), "attempts: 6", "attempts: 5", 1)))
 	must(t, err)
@@ -45,5 +46,12 @@ func TestNoteRules(t *testing.T) {
 	l.Put("root", &next)
 	if p := rules(); p.Hash() != other.Hash() {
 		t.Error("the rules are not those of the newest policy")
+	}
+	_, previous = l.State.Chain().Policy()
+	broken := *inForce
+	broken.Recovery, broken.Previous = []byte(`{"rules":[]}`), &previous
+	l.Put("root", &broken)
+	if p := rules(); p.Hash() != recovery.Default().Hash() {
+		t.Error("a policy whose rules do not compile has other rules than the built-in ones")
 	}
 }

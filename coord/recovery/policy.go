@@ -91,6 +91,16 @@ func FromEntry(p *entry.Policy) (*Policy, error) {
 	return Load("policy", slices.Concat([]byte(`{"recovery":`), p.Recovery, []byte("}")))
 }
 
+// InForce returns the rules that decide under a policy entry: those of [FromEntry], or the default
+// rules if the entry's rules do not compile. A log may have such a policy of old, and a failed task
+// must not wait for ever because of a mistake elsewhere.
+func InForce(p *entry.Policy) *Policy {
+	if rules, err := FromEntry(p); err == nil {
+		return rules
+	}
+	return Default()
+}
+
 func load(name string, doc []byte) (*Policy, []Problem, error) {
 	src, tree := parse(name, doc)
 	rules, ok := src.rules(tree)

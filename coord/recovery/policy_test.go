@@ -55,6 +55,17 @@ func TestFromEntry(t *testing.T) {
 	}
 }
 
+// Under a policy entry whose rules do not compile, the default rules decide.
+func TestInForce(t *testing.T) {
+	file := rules(t, twoRetries)
+	if p := recovery.InForce(&entry.Policy{Recovery: file.JSON()}); p.Hash() != file.Hash() {
+		t.Errorf("%v", p)
+	}
+	if p := recovery.InForce(&entry.Policy{Recovery: []byte(`{"rules":[]}`)}); p.Hash() != recovery.Default().Hash() {
+		t.Errorf("rules that do not compile: %v", p)
+	}
+}
+
 // What a policy hands out is a copy: changing it changes no policy.
 func TestPolicyNeverChanges(t *testing.T) {
 	p := recovery.Default()
