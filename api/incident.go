@@ -295,10 +295,13 @@ type History struct {
 	Next         string           `json:"next,omitempty" doc:"path of the next page; absent on the last page"`
 }
 
-// Named returns the indexes of the entries that the lines of a history name,
-// ascending, each once.
-func (h *History) Named() []uint64 {
+// Proof returns the indexes of the entries that prove a history over incidents, ascending, each
+// once: the entries that its lines name, and the entries that closed the incidents.
+func (h *History) Proof(incidents []Incident) []uint64 {
 	var named []uint64
+	for i := range incidents {
+		named = append(named, incidents[i].Recorded)
+	}
 	for _, s := range h.Signals {
 		named = append(named, s.Index, s.Disposed)
 	}

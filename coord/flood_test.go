@@ -56,7 +56,7 @@ func TestFalseSignalsChaos(t *testing.T) {
 	}
 	honest := w.sign(w.exec("a", "goes-on"))
 	must(t, w.state.Admit(honest, w.state.Size(), w.at))
-	h, _, _ := w.state.History("liar", 0, 1000)
+	h, _ := w.state.History("liar", 0, 1000, w.at)
 	if int64(len(h.Signals)) < u.dismissed || h.Dismissed != u.dismissed {
 		t.Errorf("history shows %d signals, %d dismissed", len(h.Signals), h.Dismissed)
 	}

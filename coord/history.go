@@ -8,52 +8,61 @@ import (
 	"recoveryledger/ledger/entry"
 )
 
-// History returns what the log says of a principal, over up to limit of its incidents, the newest
-// first. Only incidents older than before count; 0 begins with the newest. next is the before of
-// the next call; 0: the history is complete. The history has no outcomes, entries or tree head,
-// because the fold does not keep them.
-func (s *State) History(p entry.Principal, before uint64, limit int) (h api.History, next uint64, ok bool) {
-	h, number, ok := s.judgement(p)
-	if !ok {
-		return h, 0, false
-	}
-	for _, of := range slices.Backward(s.usage[number].incidents) {
+// Past is a part of the history of a principal: what the log says of the principal in some
+// incidents. It has no outcomes, attempts, entries or tree head, because the fold does not keep
+// them.
+type Past struct {
+	api.History
+	Incidents []api.Incident // of the part, in its order
+	Rest      uint64         // where the next part begins; 0: there is none
+}
+
+// History returns what the log says of a principal in up to limit incidents, the newest first. Only
+// incidents older than before count; 0 begins with the newest. Rest is the before of the next call.
+// now is the ledger's clock, Unix milliseconds. known is false if the principal was never enrolled
+// and no entry is its own; an attempt may be about it all the same.
+func (s *State) History(p entry.Principal, before uint64, limit int, now int64) (past Past, known bool) {
+	u, number := s.usageOf(p)
+	past.History, known = s.judgement(p, u)
+	next := uint64(0)
+	for _, of := range slices.Backward(u.incidents) {
 		inc := s.incidents[of]
 		if before != 0 && inc.opened >= before {
 			continue
 		}
-		if limit == 0 {
-			return h, next, true
+		if len(past.Incidents) == limit {
+			past.Rest = next
+			break
 		}
-		limit--
-		next = inc.opened
-		s.addToHistory(&h, inc, number)
+		next, past.Incidents = inc.opened, append(past.Incidents, s.view(inc, now))
+		s.addToHistory(&past.History, inc, number)
 	}
-	return h, 0, true
+	return past, known
+}
+
+// usageOf returns what is counted of a principal; nothing if no entry is its own.
+func (s *State) usageOf(p entry.Principal) (u *usage, number uint32) {
+	number, ok := s.principals.Find([]byte(p))
+	if !ok {
+		return &usage{}, 0
+	}
+	return &s.usage[number], number
 }
 
 // judgement begins the history of a principal with its counts.
-func (s *State) judgement(p entry.Principal) (h api.History, number uint32, ok bool) {
-	if number, ok = s.principals.Find([]byte(p)); !ok {
-		return h, 0, false
-	}
-	u := &s.usage[number]
+func (s *State) judgement(p entry.Principal, u *usage) (h api.History, known bool) {
 	h = api.History{Principal: p, Corroborated: u.corroborated, Independent: u.independent, SelfReported: u.selfReported, Dismissed: u.dismissed,
 		Judged: len(u.judged), Corrections: u.corrections, Signals: []api.IncidentSignal{}, Memberships: []api.Membership{},
 		Outcomes: []api.HistoryOutcome{}, Entries: []api.Item{}}
 	if policy, _ := s.chain.Policy(); policy != nil {
 		h.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
 	}
-	return h, number, true
+	return h, u.name != "" || s.chain.Span(p) != ""
 }
 
 // AgentCounts returns what the log counts of a principal up to now.
 func (s *State) AgentCounts(p entry.Principal, now int64) (counts api.AgentCounts) {
-	number, ok := s.principals.Find([]byte(p))
-	u := &usage{}
-	if ok {
-		u = &s.usage[number]
-	}
+	u, number := s.usageOf(p)
 	counts = api.AgentCounts{Corroborated: u.corroborated, Dismissed: u.dismissed, Corrections: u.corrections, Last: uint64(u.last)}
 	if policy, _ := s.chain.Policy(); policy != nil {
 		counts.SignalLimit = u.signalLimit(policy.Quotas.SignalsPerHour)
@@ -84,30 +93,20 @@ func (s *State) IncidentEntries(id uint64) (indexes []uint64) {
 	return indexes
 }
 
-// Changes is the part of a history that is newer than a reader's cursor. Cursor is the index of
-// the newest change in it. If there is no change, Cursor is the reader's cursor.
-type Changes struct {
-	api.History
-	Incidents []uint64 // changed incidents, in the order of their newest change
-	More      bool     // further changes lie behind the cursor
-}
-
 // HistoryAfter returns what the log says of a principal in the incidents in which its history
 // changed behind an index. It covers limit incidents or a few more, in the order of their newest
-// change. A reader that goes on from the cursor misses no change, however late an old incident
-// changes.
-func (s *State) HistoryAfter(p entry.Principal, after uint64, limit int) (c Changes, ok bool) {
-	h, number, ok := s.judgement(p)
-	if !ok {
-		return c, false
-	}
+// change. Cursor is the index of the newest change, or after if there is none, and Rest is Cursor
+// if further changes lie behind it. A reader that goes on from Cursor misses no change, however late
+// an old incident changes. now and known are as in History.
+func (s *State) HistoryAfter(p entry.Principal, after uint64, limit int, now int64) (past Past, known bool) {
+	u, number := s.usageOf(p)
 	type change struct {
 		at   uint64 // index of the newest entry about it
 		inc  *incident
 		part api.History
 	}
 	var changes []change
-	for _, of := range s.usage[number].incidents {
+	for _, of := range u.incidents {
 		one := change{inc: s.incidents[of]}
 		s.addToHistory(&one.part, one.inc, number)
 		if one.at = newestChange(&one.part, one.inc.opened); one.at > after {
@@ -115,17 +114,18 @@ func (s *State) HistoryAfter(p entry.Principal, after uint64, limit int) (c Chan
 		}
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.inc.opened, b.inc.opened)) })
-	c.History, c.Cursor = h, after
+	past.History, known = s.judgement(p, u)
+	past.Cursor = after
 	for i := range changes {
 		one := &changes[i]
-		if i >= limit && one.at > c.Cursor { // changes by one entry are told together
-			c.More = true
+		if i >= limit && one.at > past.Cursor { // changes by one entry are told together
+			past.Rest = past.Cursor
 			break
 		}
-		c.Cursor, c.Incidents = one.at, append(c.Incidents, one.inc.opened)
-		c.Signals, c.Memberships = append(c.Signals, one.part.Signals...), append(c.Memberships, one.part.Memberships...)
+		past.Cursor, past.Incidents = one.at, append(past.Incidents, s.view(one.inc, now))
+		past.Signals, past.Memberships = append(past.Signals, one.part.Signals...), append(past.Memberships, one.part.Memberships...)
 	}
-	return c, true
+	return past, known
 }
 
 // newestChange returns the index of the newest entry that the history of one incident rests on.
@@ -160,12 +160,9 @@ func (s *State) addToHistory(h *api.History, inc *incident, principal uint32) {
 
 // Commands returns what an agent has to do, the oldest incident first.
 func (s *State) Commands(agent entry.Principal) (list []api.Command) {
-	number, ok := s.principals.Find([]byte(agent))
-	if !ok {
-		return []api.Command{}
-	}
+	u, number := s.usageOf(agent)
 	list = []api.Command{}
-	for _, of := range s.usage[number].incidents {
+	for _, of := range u.incidents {
 		inc := s.incidents[of]
 		if inc.state != entry.IncidentAuthorized || inc.current.override != 0 || s.void(&inc.current.decided) {
 			continue

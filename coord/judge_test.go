@@ -29,7 +29,7 @@ func TestAnAgentAloneConfirmsNothing(t *testing.T) {
 	d := w.order("p1", Order{Incident: id, Act: entry.ActDeny})
 	d.Dispositions[0].Disposition = entry.Dismissed
 	w.put(d)
-	h, _, _ := w.state.History("a", 0, 10)
+	h, _ := w.state.History("a", 0, 10, w.at)
 	if h.Judged != 6 || h.SelfReported != 5 || h.Corroborated != 0 || h.Independent != 0 || h.Dismissed != 1 {
 		t.Errorf("history %+v", h)
 	}
@@ -203,7 +203,7 @@ func TestMonitorsBearThemselvesOut(t *testing.T) {
 	id := w.put(s).Index
 	w.settle()
 	w.is(id, entry.IncidentNoEffects)
-	h, _, _ := w.state.History("m", 0, 1)
+	h, _ := w.state.History("m", 0, 1, w.at)
 	w.checkDisposition(dispositionOf(h.Signals[0]), []string{"d"}, true)
 
 	w, id = corroborable(t)
@@ -212,7 +212,7 @@ func TestMonitorsBearThemselvesOut(t *testing.T) {
 	w.put(d)
 	w.next()
 	w.is(id, entry.IncidentNoEffects)
-	h, _, _ = w.state.History("a", 0, 1)
+	h, _ = w.state.History("a", 0, 1, w.at)
 	w.checkDisposition(dispositionOf(h.Signals[0]), nil, false)
 	w.checkAll()
 }
@@ -281,7 +281,7 @@ func TestDenyVouchesForItself(t *testing.T) {
 	d := w.order("pe", Order{Incident: id, Act: entry.ActDeny})
 	w.vouch("pe", d)
 	w.put(d)
-	h, _, _ := w.state.History("a", 0, 1)
+	h, _ := w.state.History("a", 0, 1, w.at)
 	w.checkDisposition(dispositionOf(h.Signals[0]), []string{"e"}, true)
 	if h.Independent != 1 {
 		t.Errorf("history %+v", h)

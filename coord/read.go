@@ -43,11 +43,8 @@ func (s *State) incidentsBefore(id uint64) int {
 // IncidentsOf is Incidents for the incidents that concern a principal: by entries of its own, or
 // as the agent of members.
 func (s *State) IncidentsOf(p entry.Principal, before uint64, limit int, now int64) (views []api.Incident) {
-	number, ok := s.principals.Find([]byte(p))
-	if !ok {
-		return nil
-	}
-	for _, of := range ascending.Largest(limit, ascending.Below(s.usage[number].incidents, uint32(s.incidentsBefore(before)))) {
+	u, _ := s.usageOf(p)
+	for _, of := range ascending.Largest(limit, ascending.Below(u.incidents, uint32(s.incidentsBefore(before)))) {
 		views = append(views, s.view(s.incidents[of], now))
 	}
 	return views

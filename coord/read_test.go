@@ -49,8 +49,8 @@ func TestViews(t *testing.T) {
 		t.Errorf("plan %+v", inForce)
 	}
 	w.next()
-	h, next, ok := w.state.History("a", 0, 10)
-	if !ok || next != 0 || len(h.Signals) != 1 || h.Signals[0].Disposition != entry.Corroborated || len(h.Memberships) != 1 || h.Independent != 1 || h.SelfReported != 0 {
+	h, ok := w.state.History("a", 0, 10, w.at)
+	if !ok || h.Rest != 0 || len(h.Signals) != 1 || h.Signals[0].Disposition != entry.Corroborated || len(h.Memberships) != 1 || h.Independent != 1 || h.SelfReported != 0 {
 		t.Errorf("history %+v", h)
 	}
 	x, _ := w.state.Execution("a#make", w.at)
@@ -98,9 +98,8 @@ func TestPages(t *testing.T) {
 	}
 	var paged []api.IncidentSignal
 	for next, more := uint64(0), true; more; more = next != 0 {
-		var h api.History
-		h, next, _ = w.state.History("a", next, 2)
-		paged = append(paged, h.Signals...)
+		h, _ := w.state.History("a", next, 2, w.at)
+		next, paged = h.Rest, append(paged, h.Signals...)
 	}
 	if len(paged) != 7 {
 		t.Errorf("%d signals in the history", len(paged))

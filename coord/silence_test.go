@@ -18,7 +18,7 @@ func TestSilenceIsAcknowledged(t *testing.T) {
 		w.at += hourMS
 		w.next()
 		v := w.dismissed(id, true, 0)
-		if h, _, _ := w.state.History("a", 0, 1); !h.Signals[0].Silence || h.Signals[0].Disposition != entry.Inconclusive {
+		if h, _ := w.state.History("a", 0, 1, w.at); !h.Signals[0].Silence || h.Signals[0].Disposition != entry.Inconclusive {
 			t.Errorf("history %+v", h)
 		}
 		if c := w.state.Census(w.at); c.States[entry.IncidentDismissed] != 1 || c.Unacknowledged != 1 {
@@ -32,7 +32,7 @@ func TestSilenceIsAcknowledged(t *testing.T) {
 		if after := w.dismissed(id, true, noted.Index); after.Recorded != v.Recorded {
 			t.Errorf("closed by %d, was by %d", after.Recorded, v.Recorded)
 		}
-		if h, _, _ := w.state.History("a", 0, 1); h.Judged != 1 || h.Signals[0].Disposed != v.Recorded {
+		if h, _ := w.state.History("a", 0, 1, w.at); h.Judged != 1 || h.Signals[0].Disposed != v.Recorded {
 			t.Errorf("history %+v", h)
 		}
 		if waiting := w.state.Census(w.at).Unacknowledged; waiting != 0 {
@@ -152,7 +152,7 @@ func TestUnansweredAmendIsAcknowledged(t *testing.T) {
 					t.Errorf("at %d, want %d", v.Lapsed.At, when)
 				}
 				plan, _ := w.state.PlanInForce(id, w.at)
-				history, _, _ := w.state.History("a", 0, 1)
+				history, _ := w.state.History("a", 0, 1, w.at)
 				noted := w.decide(who, entry.ActDeny, id)
 				after := w.lapsed(id, proposal, noted.Index)
 				v.Lapsed, after.Lapsed, v.WaitsFor, after.WaitsFor, v.Waits, after.Waits = nil, nil, "", "", nil, nil
@@ -162,7 +162,7 @@ func TestUnansweredAmendIsAcknowledged(t *testing.T) {
 				if now, _ := w.state.PlanInForce(id, w.at); !reflect.DeepEqual(plan, now) {
 					t.Errorf("plan %+v, was %+v", now, plan)
 				}
-				if now, _, _ := w.state.History("a", 0, 1); !reflect.DeepEqual(history, now) {
+				if now, _ := w.state.History("a", 0, 1, w.at); !reflect.DeepEqual(history.History, now.History) {
 					t.Errorf("history %+v, was %+v", now, history)
 				}
 				w.refuse(w.sign(w.order("p2", Order{Incident: id, Act: entry.ActDeny})), entry.StateConflict, "act")

@@ -46,7 +46,7 @@ func TestFriendsGainNothing(t *testing.T) {
 			w.settle()
 		}
 		got := w.counts("a")
-		h, _, _ := w.state.History("a", 0, 10)
+		h, _ := w.state.History("a", 0, 10, w.at)
 		if s := got.Signals; s.Corroborated != c.corroborated || s.OwnDomain != c.own || s.Corroborated+s.OwnDomain+s.SelfReported != 1 || s.Corroborated != h.Independent {
 			t.Errorf("%s: signals %+v, the fold counts %+v", c.name, s, h)
 		}

@@ -48,7 +48,6 @@ func counting(keys []api.Key) (count int) {
 type agentPage struct {
 	Enrolled bool
 	Agent    api.Agent
-	Known    bool // whether it wrote an entry
 	api.History
 	Counts   api.AgentCounts
 	Commands []command  // what it has to undo
@@ -108,14 +107,16 @@ func (k *Console) agent(q *http.Request) (*page, error) {
 	}
 	id, body := entry.Principal(q.PathValue("id")), &agentPage{}
 	p := &page{name: "agent", Title: "Agent " + string(id), Command: "arl agent history " + Quoted(string(id)), Section: "Agents", Body: body, About: []string{subject(entry.SubjectAgent, id)}}
+	known := false
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
 		if info, ok := state.Chain().Agent(id); ok {
 			body.Enrolled, body.Agent = true, api.NewAgent(&info)
 		}
-		var next uint64
-		if body.History, next, body.Known = state.History(id, older, rows); next != 0 {
-			body.Older = k.link("/agents", id) + "?before=" + decimal(next)
+		var past coord.Past
+		past, known = state.History(id, older, rows, at.Now)
+		if body.History = past.History; past.Rest != 0 {
+			body.Older = k.link("/agents", id) + "?before=" + decimal(past.Rest)
 		}
 		for _, c := range state.Commands(id) {
 			body.Commands = append(body.Commands, newCommand(c, id))
@@ -125,7 +126,7 @@ func (k *Console) agent(q *http.Request) (*page, error) {
 		body.Tasks, held = state.HeldBy(id, rows)
 		body.More = held > len(body.Tasks)
 	})
-	if !body.Enrolled && !body.Known {
+	if !known {
 		return nil, entry.Refuse(entry.NotFound, "agent", "%.140q is not in the log", id).WithRemedy("the page of agents lists every enrolled principal")
 	}
 	body.askSent(q.Context(), k, id)

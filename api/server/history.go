@@ -18,33 +18,31 @@ func (s *Server) getHistory(_ context.Context, r *request) (*api.History, error)
 	if err != nil {
 		return nil, err
 	}
-	var past *past
-	if q.After != nil {
-		past = s.recallAfter(entry.Principal(id), *q.After, q.Limit)
-	} else {
-		past = s.recall(entry.Principal(id), *cmp.Or(q.Before, new(uint64)), q.Limit)
-	}
-	if past == nil {
-		return nil, entry.Refuse(entry.NotFound, "id", "%.140q has no entry in the log", id).WithRemedy("GET " + api.PathAgents + " lists the agents")
-	}
-	for _, incident := range past.incidents {
-		if err := s.reported(past, incident); err != nil {
+	past, size, known := s.recall(entry.Principal(id), q)
+	for i := range past.Incidents {
+		if err := s.reported(past, &past.Incidents[i], size); err != nil {
 			return nil, err
 		}
 	}
-	if q.Before == nil && q.After == nil {
-		if err := s.attempted(past); err != nil {
+	if first := q.Before == nil && q.After == nil; first || !known {
+		attempts, err := s.attempted(past.Principal, size)
+		switch {
+		case err != nil:
 			return nil, err
+		case !known && len(attempts) == 0:
+			return nil, entry.Refuse(entry.NotFound, "id", "%.140q was never enrolled, and no entry is about it", id).WithRemedy("GET " + api.PathAgents + " lists the agents")
+		case first:
+			past.Attempts = attempts
 		}
 	}
-	if past.next != 0 {
-		next := api.HistoryQuery{Before: &past.next, Limit: q.Limit}
+	if past.Rest != 0 {
+		next := api.HistoryQuery{Before: &past.Rest, Limit: q.Limit}
 		if q.After != nil {
-			next.Before, next.After = nil, &past.next
+			next.Before, next.After = nil, &past.Rest
 		}
 		past.Next = api.URL(api.PathHistory, &next, id)
 	}
-	return past.History, s.prove(past)
+	return &past.History, s.prove(past)
 }
 
 // sameHistory returns the part of a history that does not depend on its tree head.
@@ -56,52 +54,25 @@ func sameHistory(h api.History) any {
 	return h
 }
 
-// past is a history in the making.
-type past struct {
-	*api.History
-	size      uint64 // of the log that the history is made from
-	incidents []api.Incident
-	next      uint64
-}
-
-// recall reads a history from the state; nil if the state does not know the principal.
-func (s *Server) recall(principal entry.Principal, before uint64, limit int) (found *past) {
+// recall reads a part of a history from the state, and the size of the log that it is made from.
+func (s *Server) recall(p entry.Principal, q *api.HistoryQuery) (past *coord.Past, size uint64, known bool) {
 	now := s.log.Now()
+	past = &coord.Past{}
 	s.coord.Read(func(state *coord.State) {
-		h, next, ok := state.History(principal, before, limit)
-		if !ok {
-			return
-		}
-		incidents := state.IncidentsOf(principal, before, limit, now)
-		found = &past{&h, state.Size(), incidents, next}
-	})
-	return found
-}
-
-// recallAfter is recall for a reader that continues after a cursor.
-func (s *Server) recallAfter(principal entry.Principal, after uint64, limit int) (found *past) {
-	now := s.log.Now()
-	s.coord.Read(func(state *coord.State) {
-		c, ok := state.HistoryAfter(principal, after, limit)
-		if !ok {
-			return
-		}
-		found = &past{History: &c.History, size: state.Size()}
-		if c.More {
-			found.next = c.Cursor
-		}
-		for _, id := range c.Incidents {
-			incident, _ := state.Incident(id, now) // the state has it
-			found.incidents = append(found.incidents, incident)
+		size = state.Size()
+		if q.After != nil {
+			*past, known = state.HistoryAfter(p, *q.After, q.Limit, now)
+		} else {
+			*past, known = state.History(p, *cmp.Or(q.Before, new(uint64)), q.Limit, now)
 		}
 	})
-	return found
+	return past, size, known
 }
 
 // reported adds the outcomes that the principal reported in an incident.
-func (s *Server) reported(past *past, incident api.Incident) error {
+func (s *Server) reported(past *coord.Past, incident *api.Incident, size uint64) error {
 	q := newListing(&api.ListQuery{Incident: &incident.ID})
-	for index, err := range s.candidates(q, incident.ID, past.size) {
+	for index, err := range s.candidates(q, incident.ID, size) {
 		if err != nil {
 			return err
 		}
@@ -124,39 +95,31 @@ const (
 	attemptsSought = 1000
 )
 
-// attempted adds the newest attempts in the principal's work, without those of shadows.
-func (s *Server) attempted(past *past) error {
-	q := newListing(&api.ListQuery{Agent: past.Principal, Kinds: []entry.Kind{entry.KindAttempt}, Newest: true})
+// attempted returns the newest attempts in the principal's work, without those of shadows.
+func (s *Server) attempted(p entry.Principal, size uint64) (list []api.HistoryAttempt, err error) {
+	q := newListing(&api.ListQuery{Agent: p, Kinds: []entry.Kind{entry.KindAttempt}, Newest: true})
 	shown, sought := 0, 0
-	for index, err := range s.candidates(q, 0, past.size) {
+	for index, err := range s.candidates(q, 0, size) {
 		if sought++; err != nil || shown == attemptsShown || sought > attemptsSought {
-			return err
+			return list, err
 		}
 		logged, err := s.log.Entry(index)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if a, ok := logged.Body.(*entry.Attempt); ok && a.Of() == past.Principal && a.Arm != entry.ArmShadow {
-			past.Attempts = append(past.Attempts, api.AttemptsIn(a, index)...)
+		if a, ok := logged.Body.(*entry.Attempt); ok && a.Of() == p && a.Arm != entry.ArmShadow {
+			list = append(list, api.AttemptsIn(a, index)...)
 			shown++
 		}
 	}
-	return nil
+	return list, nil
 }
 
-// prove adds the entries that a history names, and the entries that closed its incidents, with
-// their proofs.
-func (s *Server) prove(h *past) error {
-	named := h.Named()
-	for i := range h.incidents {
-		if closed := h.incidents[i].Recorded; closed != 0 {
-			named = append(named, closed)
-		}
-	}
-	slices.Sort(named)
+// prove adds the entries that prove a history, with their proofs.
+func (s *Server) prove(h *coord.Past) error {
 	head := s.log.Head()
 	h.Head = head.Note
-	for _, index := range slices.Compact(named) {
+	for _, index := range h.Proof(h.Incidents) {
 		logged, err := s.log.Entry(index)
 		if err != nil {
 			return err

@@ -59,15 +59,15 @@ func (a *app) agentHistory(ctx context.Context, l *access.Log, principal entry.P
 	if err != nil {
 		return err
 	}
-	h, known := f.Follower.History(principal, after.index(), f.Now)
+	h, proof, known := f.Follower.History(principal, after.index(), f.Now)
 	if !known {
-		return exit.With(exit.NotFound, fmt.Errorf("%s was never enrolled", principal))
+		return exit.With(exit.NotFound, fmt.Errorf("%s was never enrolled, and no entry is about it", principal))
 	}
 	if !a.JSON() {
 		return histories.Print(ctx, &a.Terminal, l, f, &h)
 	}
 	h.Head = f.Head.Note
-	if h.Entries, err = f.Items(ctx, l, f.Proof(&h)); err != nil {
+	if h.Entries, err = f.Items(ctx, l, proof); err != nil {
 		return err
 	}
 	return a.PrintJSON(histories.WithAttempts(f, &h))

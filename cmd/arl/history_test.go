@@ -47,7 +47,7 @@ func TestAgentHistoryIsProven(t *testing.T) {
 		h.must(err)
 		proven[item.Index] = e.Kind
 	}
-	for _, index := range got.Named() {
+	for _, index := range got.Proof(nil) {
 		if proven[index] == "" {
 			t.Errorf("entry %d is named and not proven", index)
 		}

@@ -127,9 +127,14 @@ func TestOutcomesBy(t *testing.T) {
 }
 
 // TestHistory reads the histories of principals with the outcomes that they reported, whole and
-// behind an index. A principal that the log does not know has none.
+// behind an index, and the entries that prove them. A principal that was only enrolled has an empty
+// history. A principal that the log does not know has none.
 func TestHistory(t *testing.T) {
 	log := rolledBack(t)
+	todo, _ := log.State.Next(log.At)
+	for _, body := range todo {
+		log.Put("k", body) // the record
+	}
 	f := followed(t, log.Entries)
 	last := log.Entries[len(log.Entries)-1].Index
 	for _, c := range []struct {
@@ -137,17 +142,29 @@ func TestHistory(t *testing.T) {
 		after           *uint64
 		known           bool
 		members, report int
+		closed          bool // whether the record is among the proof
 	}{
-		{by: "a", known: true, members: 1, report: 1},
-		{by: "b", known: true, members: 2, report: 1},
-		{by: "b", after: new(uint64(0)), known: true, members: 2, report: 1},
+		{by: "a", known: true, members: 1, report: 1, closed: true},
+		{by: "b", known: true, members: 2, report: 1, closed: true},
+		{by: "b", after: new(uint64(0)), known: true, members: 2, report: 1, closed: true},
 		{by: "b", after: &last, known: true},
-		{by: "k", known: true},
+		{by: "k", known: true, closed: true},
+		{by: "o", known: true},
 		{by: "nobody"},
 	} {
-		h, known := f.History(c.by, c.after, log.At)
+		h, proof, known := f.History(c.by, c.after, log.At)
 		if known != c.known || known && h.Principal != c.by || len(h.Memberships) != c.members || len(h.Outcomes) != c.report {
 			t.Errorf("%s: %t, %+v", c.by, known, h)
+		}
+		if policy, _ := f.State().Chain().Policy(); known && h.SignalLimit != policy.Quotas.Signals(h.Independent, h.Dismissed) {
+			t.Errorf("%s: %d signals an hour", c.by, h.SignalLimit)
+		}
+		kinds := map[entry.Kind]int{}
+		for _, index := range proof {
+			kinds[log.Entries[index].Kind]++
+		}
+		if kinds[entry.KindRecord] > 0 != c.closed || kinds[entry.KindOutcome] < c.report || !slices.IsSorted(proof) {
+			t.Errorf("%s: proven by %v: %v", c.by, proof, kinds)
 		}
 		for _, o := range h.Outcomes {
 			if !slices.Contains(f.OutcomesBy(c.by), ReportedOutcome{o.Index, o.Incident, o.Exec, o.Result}) {

@@ -1,8 +1,6 @@
 package audit
 
 import (
-	"slices"
-
 	"recoveryledger/api"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
@@ -10,29 +8,26 @@ import (
 
 // History returns what the log says of a principal, with the outcomes that the principal reported.
 // after leaves out the incidents in which nothing changed behind that index; nil: none. now is the
-// ledger's clock, in Unix milliseconds. ok is false if the log does not know the principal: the
-// principal was never enrolled, and no entry is about it. The history has no entries and no tree
-// head.
-func (f *Follower) History(p entry.Principal, after *uint64, now int64) (h api.History, ok bool) {
-	var changes coord.Changes
+// ledger's clock, in Unix milliseconds. proof are the indexes of the entries that prove the history,
+// which has no entries and no tree head itself. known is false if the principal was never enrolled,
+// and no entry is its own or about it.
+func (f *Follower) History(p entry.Principal, after *uint64, now int64) (h api.History, proof []uint64, known bool) {
+	var past coord.Past
 	size := int(f.state.Size())
 	if after == nil {
-		changes.History, _, ok = f.state.History(p, 0, size)
+		past, known = f.state.History(p, 0, size, now)
 	} else {
-		changes, ok = f.state.HistoryAfter(p, *after, size)
+		past, known = f.state.HistoryAfter(p, *after, size, now)
 	}
-	if _, enrolled := f.state.Chain().Agent(p); !ok && !enrolled && f.AttemptsOf(p).Cases == 0 {
-		return h, false
+	incidents := map[uint64]*api.Incident{}
+	for i := range past.Incidents {
+		incidents[past.Incidents[i].ID] = &past.Incidents[i]
 	}
-	h = changes.History
-	h.Principal = p
 	for _, o := range f.OutcomesBy(p) {
-		if after != nil && !slices.Contains(changes.Incidents, o.Incident) {
-			continue
+		if in := incidents[o.Incident]; in != nil {
+			past.Outcomes = append(past.Outcomes, api.HistoryOutcome{Index: o.Index, Incident: o.Incident, Exec: o.Exec, Result: o.Result,
+				Correction: in.Corrects(o.Index)})
 		}
-		incident, _ := f.state.Incident(o.Incident, now) // the outcome was admitted
-		h.Outcomes = append(h.Outcomes, api.HistoryOutcome{Index: o.Index, Incident: o.Incident, Exec: o.Exec, Result: o.Result,
-			Correction: incident.Corrects(o.Index)})
 	}
-	return h, true
+	return past.History, past.Proof(past.Incidents), known || f.AttemptsOf(p).Cases > 0
 }

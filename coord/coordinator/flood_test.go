@@ -46,7 +46,7 @@ func falseSignals(t *testing.T) {
 	}
 	s.submit(1, "", s.Sign(s.Exec("a", "goes-on")))
 	s.c.Read(func(state *coord.State) {
-		h, _, _ := state.History("liar", 0, tries)
+		h, _ := state.History("liar", 0, tries, s.at)
 		t.Logf("%d of %d signals taken, %d incidents, at most %d executions fenced, %d of %d judged dismissed", taken, tries, count(state), fences, h.Dismissed, h.Judged)
 		if count(state) > subjects+hourly || fences > 2*hourly || taken > tries/5 {
 			t.Errorf("%d incidents, %d executions fenced by %d signals", count(state), fences, taken)

@@ -3,7 +3,6 @@ package access
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"recoveryledger/api"
@@ -126,19 +125,6 @@ func (f *Fold) Incident(id uint64) (*api.Incident, error) {
 		return nil, exit.With(exit.NotFound, fmt.Errorf("entry %d did not open an incident: arl incident list shows the incidents", id))
 	}
 	return found, nil
-}
-
-// Proof returns the indexes of the entries that prove a history: the entries that it names, and the
-// entries that closed its incidents.
-func (f *Fold) Proof(h *api.History) []uint64 {
-	named := h.Named()
-	for _, incident := range f.State.IncidentsOf(h.Principal, 0, int(f.Size), f.Now) {
-		if incident.Recorded != 0 {
-			named = append(named, incident.Recorded)
-		}
-	}
-	slices.Sort(named)
-	return slices.Compact(named)
 }
 
 // Items reads entries of the folded log, in the order of the log. Each item has the proof that the

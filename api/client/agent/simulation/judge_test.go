@@ -301,7 +301,7 @@ func (o *observer) end() {
 		o.audit(w.rng.Uint64N(w.ledger.size()))
 	}
 	for iss, counts := range o.judged {
-		h, _, _ := w.ledger.state.History(iss, 0, 0)
+		h, _ := w.ledger.state.History(iss, 0, 0, w.now)
 		if h.Corroborated != counts[entry.Corroborated] || h.Independent != counts["independent"] || h.SelfReported != counts[entry.SelfReported] ||
 			h.Dismissed != counts[entry.Dismissed] {
 			w.fail("the history of %s says %+v, the log %v", iss, h, counts)
