@@ -178,7 +178,7 @@ func waiting(e *entry.Registered, t *entry.Task, s *coord.State, rules *coord.Ru
 
 func taskEvent(e *entry.Registered, t *api.Task) Event {
 	v := Event{Type: TaskWaits, Subject: "task/" + string(t.Task), Workflow: t.Wid, At: e.RegisteredAt, of: decimal(e.Index), Index: e.Index, Task: t.Task,
-		Says:    fmt.Sprintf("Task %s waits for an operator: %s", t.Task, words.TaskWaitsFor(t)),
+		Says:    fmt.Sprintf("Task %s waits for an operator: %s", t.Task, strings.TrimPrefix(words.TaskWaitsFor(t), api.WaitsOperator+": ")),
 		Command: "arl escalation resolve " + quoted(string(t.Task)) + " --agent AGENT --reason REASON", Look: "arl task show " + quoted(string(t.Task))}
 	if t.Unassignable {
 		v.Type, v.Says = Unassignable, fmt.Sprintf("No agent can get task %s: %s", t.Task, words.NobodyFor(t))

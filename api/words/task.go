@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -26,10 +27,26 @@ func TaskWaitsFor(t *api.Task) string {
 	case t.State == entry.TaskBlocked:
 		return "operator: " + t.Reason
 	}
-	if why, found := HoldsUpTask(t); found {
+	why, found := HoldsUpTask(t)
+	if t.Type == "" && !t.HeldUp() {
+		why, found = untyped(t, cmp.Or(why, t.Reason)), true
+	}
+	if found {
 		return t.Waits + ": " + why
 	}
 	return t.Waits
+}
+
+// untyped says why the coordinator gives a task without a type to nobody. A task about a case asks
+// people: its reason is the question.
+func untyped(t *api.Task, reason string) string {
+	switch {
+	case t.About != nil && reason != "":
+		return reason
+	case reason != "":
+		return "it has no type to choose an agent by: " + reason
+	}
+	return "it has no type to choose an agent by"
 }
 
 // HoldsUpTask says what holds up a task that is not blocked.
