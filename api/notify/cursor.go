@@ -20,6 +20,8 @@ import (
 
 	"recoveryledger/ledger/durable"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/ledger/redact"
+	"recoveryledger/merkle"
 )
 
 // cursor says what an endpoint was told.
@@ -191,8 +193,14 @@ func fork(line []byte) (v Event, ok bool) {
 	if json.Unmarshal(line, &f) != nil {
 		return v, false
 	}
-	return Event{Type: Fork, Subject: "log", At: f.At, of: hashOf(line), Says: fmt.Sprintf("The log contradicts itself (%s): %s", f.Kind, f.Detail),
+	return Event{Type: Fork, Subject: "log", At: f.At, of: hashOf(line), Says: fmt.Sprintf("The log contradicts itself (%s): %s", f.Kind, redact.Sparing(f.Detail, isRoot)),
 		Command: "arl log audit"}, true
+}
+
+// isRoot reports whether a word of an error is a root, which looks like a key.
+func isRoot(word string) bool {
+	var root merkle.Hash
+	return root.UnmarshalText([]byte(word)) == nil
 }
 
 // forks returns the path of the file of forks.

@@ -54,7 +54,7 @@ type Event struct {
 	Incident uint64    `json:"incident,omitzero"`
 	Task     entry.Ref `json:"task,omitzero"`
 	Rollout  string    `json:"rollout,omitzero"`
-	Says     string    `json:"says"`
+	Says     string    `json:"says"`           // [written] is what principals wrote freely
 	Command  string    `json:"command"`        // answers it
 	Look     string    `json:"look,omitempty"` // shows more
 }
@@ -77,11 +77,23 @@ func (v *Event) Message(origin string) ([]byte, error) {
 		e.SetTime(time.UnixMilli(v.At))
 	}
 	said := *v
-	said.Says = words.Legible(redact.Text(v.Says))
+	said.Says = words.Legible(v.Says)
 	if err := e.SetData(event.ApplicationJSON, said); err != nil {
 		return nil, err
 	}
 	return e.MarshalJSON()
+}
+
+// written is a text that a principal wrote freely, without its secrets. It keeps the names of
+// executions and tasks of the log, which are random as keys are: the command that answers the event
+// has them, too. Everything else that an event says are the ledger's own words, and names that a
+// message cannot do without.
+func written(s *coord.State, text string, now int64) string {
+	return redact.Sparing(text, func(word string) bool {
+		_, isExecution := s.Execution(entry.Ref(word), now)
+		_, isTask := s.Task(entry.Ref(word))
+		return isExecution || isTask
+	})
 }
 
 // incidentEvent begins an event about an incident.
@@ -106,7 +118,7 @@ func eventsOf(e *entry.Registered, s *coord.State, rules *coord.Rules, now int64
 			return orphaned(e, b, s, rules, now)
 		}
 	case *entry.Rollout:
-		return aborted(e, b)
+		return aborted(e, b, s, now)
 	}
 	return nil
 }
@@ -116,9 +128,9 @@ func decided(e *entry.Registered, d *entry.Decision, s *coord.State, now int64) 
 	switch d.Act {
 	case entry.ActEscalate:
 		v := incidentEvent(Escalated, e, d.Incident)
-		v.Says = fmt.Sprintf("Incident %d waits for approvals of the plan in entry %d: %s", d.Incident, e.Index, d.Reason)
+		v.Says = fmt.Sprintf("Incident %d waits for approvals of the plan in entry %d: %s", d.Incident, e.Index, written(s, d.Reason, now))
 		if d.NotFenced != "" {
-			v.Says += ". NOT FENCED: " + d.NotFenced
+			v.Says += ". NOT FENCED: " + written(s, d.NotFenced, now)
 		}
 		v.Command, v.Look = "arl incident approve "+id+" --reason REASON", "arl incident preview "+id
 		return []Event{v}
@@ -149,7 +161,7 @@ func recorded(e *entry.Registered, r *entry.Record) []Event {
 // aborted returns the event of a rollout that was aborted. Other steps of a rollout ask nobody. The
 // event has no workflow: the candidate decided cases of every workflow, so every endpoint that asks
 // for the type is told.
-func aborted(e *entry.Registered, r *entry.Rollout) []Event {
+func aborted(e *entry.Registered, r *entry.Rollout, s *coord.State, now int64) []Event {
 	if r.Op != entry.RolloutAbort {
 		return nil
 	}
@@ -158,7 +170,7 @@ func aborted(e *entry.Registered, r *entry.Rollout) []Event {
 		why = "by the gate " + string(r.Gate)
 	}
 	return []Event{{Type: Stopped, Subject: "rollout/" + r.Rollout, At: e.RegisteredAt, of: decimal(e.Index), Index: e.Index, Rollout: r.Rollout,
-		Says:    fmt.Sprintf("Rollout %s was aborted %s, and the policy in force decides every case again: %s", r.Rollout, why, r.Reason),
+		Says:    fmt.Sprintf("Rollout %s was aborted %s, and the policy in force decides every case again: %s", r.Rollout, why, written(s, r.Reason, now)),
 		Command: "arl rollout history", Look: "arl entry list --kind attempt"}}
 }
 
@@ -168,10 +180,13 @@ func waiting(e *entry.Registered, t *entry.Task, s *coord.State, rules *coord.Ru
 	if !ok || v.Changed != e.Index {
 		return nil
 	}
-	v.Reason = t.Reason
+	v.Reason = written(s, t.Reason, now)
 	s.Consult(&v, now, rules)
 	if v.Waits != api.WaitsOperator {
 		return nil
+	}
+	if v.Recovery != nil {
+		v.Recovery.Remediation = written(s, v.Recovery.Remediation, now)
 	}
 	return []Event{taskEvent(e, &v)}
 }

@@ -422,16 +422,6 @@ cat > "$1/message.tmp" && mv "$1/message.tmp" "$1/message"
 	}
 }
 
-// TestNoSecrets writes a secret as a reason: the message does not have it.
-func TestNoSecrets(t *testing.T) {
-	v := notify.Event{Type: notify.Escalated, Subject: "incident/1", Says: "login failed: token=ghp_0123456789abcdef0123456789abcdef0123 \u202e"}
-	message, err := v.Message("ledger")
-	must(t, err)
-	if strings.Contains(string(message), "ghp_") || strings.Contains(string(message), "\u202e") || !strings.Contains(string(message), "[secret]") {
-		t.Errorf("%s", message)
-	}
-}
-
 // TestForks keeps that a log contradicts itself for endpoints that are not reached at once.
 func TestForks(t *testing.T) {
 	n, r, late := start(t), receive(t), receive(t)

@@ -104,6 +104,33 @@ func TestKnownSecrets(t *testing.T) {
 	}
 }
 
+// TestSparing leaves the words that the caller knows, with the marks around them, and takes out the
+// secrets beside them, and a known word that stands where a secret does.
+func TestSparing(t *testing.T) {
+	const id = "a#3f2c9a1e-7b4d-4c0a-9e1f-2d3c4b5a6978"
+	for text, want := range map[string]string{
+		id + " cannot be undone":                       id + " cannot be undone",
+		"withheld (" + id + "), " + id + ".":           "withheld (" + id + "), " + id + ".",
+		"b" + id + " with sk-abcdefghijklmnop":         "ba#[key] with [key]",
+		id + " failed: token=ghp_0123456789abcdef0123": id + " failed: token=[secret]",
+		"token: " + id:                         "token: [secret]",
+		"one\n\u202etwo \U0001D800 \U0001D801": "one two",
+		"(\U0001D800" + id + ")":               "(" + id + ")",
+		"":                                     "",
+		strings.Repeat(id+" ", 3):              id + " " + id + " " + id,
+	} {
+		if got := Sparing(text, func(word string) bool { return word == id }); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	for _, p := range planted {
+		text := strings.NewReplacer("‹", "", "›", "").Replace(p.text)
+		if got, want := Sparing(text, func(string) bool { return false }), Text(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
 // What is left is as long as an entry's text may be, at the limit and past it; of
 // what is longer than is looked at, beginning and end are.
 func TestTextIsBounded(t *testing.T) {
