@@ -181,20 +181,27 @@ func equivocation(line []byte) (v Event, ok bool) {
 		Command: "arl log evidence", Look: "arl entry get " + decimal(record.Index)}, true
 }
 
-// forked is a line of the file of forks.
-type forked struct {
-	Kind   string `json:"kind"`
-	Detail string `json:"detail"`
-	At     int64  `json:"at"` // Unix milliseconds
+// Contradiction is why a log contradicts itself: a line of the file of forks.
+type Contradiction struct {
+	Kind     string `json:"kind"`              // of the evidence, a word
+	Detail   string `json:"detail"`            // in the ledger's words
+	Evidence string `json:"evidence,omitzero"` // path of the file of the evidence; empty: there is none
+	At       int64  `json:"at"`                // Unix milliseconds
 }
 
 func fork(line []byte) (v Event, ok bool) {
-	var f forked
-	if json.Unmarshal(line, &f) != nil {
+	var c Contradiction
+	if json.Unmarshal(line, &c) != nil {
 		return v, false
 	}
-	return Event{Type: Fork, Subject: "log", At: f.At, of: hashOf(line), Says: fmt.Sprintf("The log contradicts itself (%s): %s", f.Kind, redact.Sparing(f.Detail, isRoot)),
-		Command: "arl log audit"}, true
+	// The ledger has ended, so that no command answers that asks it.
+	v = Event{Type: Fork, Subject: "log", At: c.At, of: hashOf(line), Command: "arl verify FILE",
+		Says: fmt.Sprintf("The log contradicts itself (%s): %s", c.Kind, redact.Sparing(c.Detail, isRoot))}
+	if c.Evidence != "" {
+		v.Says += ". The evidence is in " + c.Evidence
+		v.Command = "arl verify " + quoted(c.Evidence)
+	}
+	return v, true
 }
 
 // isRoot reports whether a word of an error is a root, which looks like a key.
@@ -208,8 +215,8 @@ func (n *Notifier) forks() string { return filepath.Join(n.cfg.Dir, "forks.ndjso
 
 // Forked keeps that the log contradicts itself, and tells the endpoints for as long as ctx allows.
 // The next Run tells those that were not reached. The error is that of the disk.
-func (n *Notifier) Forked(ctx context.Context, kind, detail string, at time.Time) error {
-	line, err := json.Marshal(forked{kind, detail, at.UnixMilli()})
+func (n *Notifier) Forked(ctx context.Context, c *Contradiction) error {
+	line, err := json.Marshal(c)
 	if err != nil {
 		return err
 	}

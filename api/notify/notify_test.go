@@ -432,9 +432,10 @@ func TestForks(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(n.dir, "forks.ndjson"), []byte(`{"kind":"torn`), 0o600)) // a crash
 	ctx, cancel := timeout(t)
 	defer cancel()
-	must(t, w.Forked(ctx, "fork", "two heads of size 9", time.UnixMilli(n.made.At)))
+	must(t, w.Forked(ctx, &notify.Contradiction{Kind: "fork", Detail: "two heads of size 9", Evidence: "/home/arl's/fork-1.json", At: n.made.At}))
 	seen := r.taken(1)
-	if d := seen[0].data(t); seen[0].Type() != "agent-recovery.log.fork" || !strings.Contains(d.Says, "two heads of size 9") || d.Command != "arl log audit" {
+	if d := seen[0].data(t); seen[0].Type() != "agent-recovery.log.fork" || !strings.Contains(d.Says, "two heads of size 9") ||
+		!strings.Contains(d.Says, "/home/arl's/fork-1.json") || d.Command != `arl verify '/home/arl'\''s/fork-1.json'` {
 		t.Errorf("%s", seen[0].body)
 	}
 	late.says(nil)
@@ -442,9 +443,9 @@ func TestForks(t *testing.T) {
 	closed.Closed, closed.Log, closed.Replica = true, nil, nil // it cannot be opened the next time
 	w, err = notify.New(&closed, 0)
 	must(t, err)
-	must(t, w.Forked(t.Context(), "fork", "two heads of size 9, still", time.UnixMilli(n.made.At)))
-	if seen := late.taken(2); seen[0].body != r.taken(2)[0].body {
-		t.Errorf("%s", seen[0].body)
+	must(t, w.Forked(t.Context(), &notify.Contradiction{Kind: "fork", Detail: "two heads of size 9, still", At: n.made.At}))
+	if seen := late.taken(2); seen[0].body != r.taken(2)[0].body || seen[1].data(t).Command != "arl verify FILE" {
+		t.Errorf("%s, %s", seen[0].body, seen[1].body)
 	}
 	stop := n.notify(r.endpoint("pager"), late.endpoint("late"))
 	n.incident("one")

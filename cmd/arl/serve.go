@@ -64,8 +64,10 @@ func (a *app) serveCommand() *cobra.Command {
 		Example: "  arl serve --data ./data --listen 127.0.0.1:8087",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := o.monitors.Join(cmd.Context(), a.serve(cmd.Context(), &o))
-			return o.lastWord.Say(cmd.Context(), o.notifying.Join(cmd.Context(), o.data, o.anchor, a.logger(slog.LevelInfo), err))
+			ctx := cmd.Context()
+			o.notifying.Keep = a.trust().KeepEvidence
+			err := o.notifying.Join(ctx, o.data, o.anchor, a.logger(slog.LevelInfo), a.serve(ctx, &o))
+			return o.lastWord.Say(ctx, o.monitors.Join(ctx, err)) // a message has no URL of a monitor
 		},
 	}
 	flags := cmd.Flags()

@@ -18,6 +18,10 @@ import (
 
 // Notifying tells the endpoints of a notification file what happens in a ledger.
 type Notifying struct {
+	// Keep writes the evidence of a contradiction to a file, and returns its path. Required by
+	// [Notifying.Join].
+	Keep func(kind string, evidence any) (path string, err error)
+
 	path     string
 	file     *notify.File
 	notifier *notify.Notifier // nil: the log was not opened
@@ -98,9 +102,17 @@ func (y *Notifying) Join(ctx context.Context, dir, anchor string, logger *slog.L
 			return errors.Join(err, failed)
 		}
 	}
+	c := notify.Contradiction{Kind: found.Kind, Detail: found.Error(), At: time.Now().UnixMilli()}
+	path, failed := y.Keep(found.Kind, found.Evidence)
+	if failed == nil {
+		c.Evidence, failed = filepath.Abs(path)
+	}
+	if failed != nil { // the endpoints are told all the same
+		logger.Error("the evidence could not be kept", "error", failed.Error())
+	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forkTime)
 	defer cancel()
-	if failed := y.notifier.Forked(ctx, found.Kind, found.Error(), time.Now()); failed != nil {
+	if failed := y.notifier.Forked(ctx, &c); failed != nil {
 		return errors.Join(err, fmt.Errorf("tell the endpoints of --notify: %w", failed))
 	}
 	return err
