@@ -417,7 +417,9 @@ cat > "$1/message.tmp" && mv "$1/message.tmp" "$1/message"
 	}
 	env, err := os.ReadFile(filepath.Join(dir, "env"))
 	must(t, err)
-	if strings.Contains(string(env), "PASSPHRASE") || !strings.Contains(string(env), "ARL_NOTIFICATION=") {
+	var of struct{ ID string }
+	must(t, json.Unmarshal(message, &of))
+	if strings.Contains(string(env), "ARL_") || !strings.Contains(string(env), "NOTIFICATION_ID="+of.ID+"\n") {
 		t.Errorf("the environment of the program: %s", env)
 	}
 }

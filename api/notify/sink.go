@@ -113,8 +113,9 @@ const outputMax = 64 << 10
 func (p *program) send(ctx context.Context, m *message) (time.Duration, error) {
 	cmd := exec.CommandContext(ctx, p.words[0], p.words[1:]...)
 	cmd.Stdin = bytes.NewReader(m.body)
-	// The ledger's environment may have its passphrase.
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "ARL_NOTIFICATION=" + m.id}
+	// The ledger's environment may have its passphrase. No name begins with ARL_, since arl refuses
+	// those that are none of its settings, and the program may run arl.
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "NOTIFICATION_ID=" + m.id}
 	process.Group(cmd)
 	cmd.WaitDelay = process.Grace
 	_, err := process.Run(cmd, outputMax)
