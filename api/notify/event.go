@@ -18,6 +18,7 @@ import (
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 	"recoveryledger/ledger/redact"
+	"recoveryledger/verify"
 )
 
 // The types of events. A message has them behind [TypePrefix].
@@ -114,9 +115,7 @@ func eventsOf(e *entry.Registered, s *coord.State, rules *coord.Rules, now int64
 	case *entry.Task:
 		return waiting(e, b, s, rules, now)
 	case *entry.Agent:
-		if b.Op == entry.Revoke {
-			return orphaned(e, b, s, rules, now)
-		}
+		return orphaned(e, b, s, rules, now)
 	case *entry.Rollout:
 		return aborted(e, b, s, now)
 	}
@@ -202,23 +201,43 @@ func taskEvent(e *entry.Registered, t *api.Task) Event {
 	return v
 }
 
-// tasksScanned is the number of waiting tasks that a revocation is held against.
+// tasksScanned is the number of waiting tasks that an agent entry is held against.
 const tasksScanned = 1 << 14
 
-// orphaned returns the events of tasks that no agent can get since a key of an agent was revoked.
+// orphaned returns the events of tasks that no agent can get since an agent entry took a capability
+// from its principal: a key was revoked, or a further key was enrolled without the capability.
 func orphaned(e *entry.Registered, a *entry.Agent, s *coord.State, rules *coord.Rules, now int64) (list []Event) {
-	info, ok := s.Chain().Agent(a.Principal)
-	if !ok || len(info.Roles) > 0 {
+	gone := lost(e, a.Principal, s.Chain())
+	if len(gone) == 0 {
 		return nil
 	}
 	found, _ := view.Tasks(s, rules, &api.TaskQuery{State: api.StateOperator, Limit: tasksScanned}, now)
 	for i := range found {
-		if t := &found[i]; t.Unassignable && t.Changed < e.Index && slices.Contains(info.Capabilities, t.Type) {
+		if t := &found[i]; t.Unassignable && t.Changed < e.Index && slices.Contains(gone, t.Type) {
 			list = append(list, taskEvent(e, t))
 		}
 	}
 	slices.Reverse(list) // the oldest task first
 	return list
+}
+
+// lost returns the capabilities that a principal had before an agent entry, and not after it. The
+// entries about the principal alone say so, whatever came later.
+func lost(e *entry.Registered, p entry.Principal, now *verify.Chain) []string {
+	var before, after []string
+	then := verify.NewChain()
+	for _, link := range now.Links() {
+		if a, ok := link.Body.(*entry.Agent); !ok || a.Principal != p || link.Index > e.Index {
+			continue
+		}
+		before = after
+		then.Apply(link.Entry, link.Index, link.RegisteredAt)
+		info, _ := then.Agent(p)
+		if after = info.Capabilities; !slices.Contains(info.Roles, entry.RoleAgent) {
+			after = nil
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(before), func(c string) bool { return slices.Contains(after, c) })
 }
 
 // quoted is a word for a shell.

@@ -21,6 +21,7 @@ import (
 	"recoveryledger/coord/rollout"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/entry"
+	"recoveryledger/testdata/testlog"
 )
 
 // data is what a message says.
@@ -63,12 +64,17 @@ func TestTellsAnIncident(t *testing.T) {
 }
 
 // TestTellsTasks tells of tasks that wait for an operator, and of one that no agent can get, from
-// the beginning or since a key was revoked.
+// the beginning or since an agent entry took the capability away: each once.
 func TestTellsTasks(t *testing.T) {
 	n, r := start(t), receive(t)
-	n.made.Put("root", &entry.Agent{Principal: "cook", Op: entry.Enrol, Key: n.made.Key("cook").Public, Roles: []entry.Role{entry.RoleAgent}, Domain: "d",
-		Span: entry.SpanWorkflow, Capabilities: []string{"cook"}})
-	n.play()
+	change := func(op entry.AgentOp, name entry.Principal, key string, capabilities ...string) {
+		n.made.Put("root", &entry.Agent{Principal: name, Op: op, Key: testlog.NewKey(t, name, key).Public, Roles: []entry.Role{entry.RoleAgent}, Domain: "d",
+			Span: entry.SpanWorkflow, Capabilities: capabilities})
+		n.play()
+	}
+	change(entry.Enrol, "cook", "cook", "cook")
+	change(entry.Enrol, "fryer", "fryer", "fry", "wash")
+	change(entry.Enrol, "boiler", "boiler", "boil", "wash")
 	n.notify(r.endpoint("pager"))
 	retries := int64(1)
 	create := func(id, kind string) {
@@ -76,17 +82,25 @@ func TestTellsTasks(t *testing.T) {
 			LeaseMS: new(int64(60_000)), Type: kind})
 		n.play()
 	}
-	create("any", "")
 	create("bake", "bake")
 	create("soup", "cook") // the cook can
-	n.made.Put("root", &entry.Agent{Principal: "cook", Op: entry.Revoke, Key: n.made.Key("cook").Public, Roles: []entry.Role{entry.RoleAgent}, Domain: "d",
-		Span: entry.SpanWorkflow, Capabilities: []string{"cook"}})
-	n.play()
-	r.taken(3)
-	if want := "task.escalated task/o#any, task.unassignable task/o#bake, task.unassignable task/o#soup"; r.told() != want {
+	create("chips", "fry")
+	create("eggs", "boil")
+	create("dishes", "wash")
+	create("any", "")
+	r.taken(2) // before somebody can no more
+	change(entry.Revoke, "cook", "cook", "cook")
+	change(entry.Enrol, "fryer", "fryer-2", "wash") // it says all that the fryer can
+	change(entry.Enrol, "fryer", "fryer-3", "wash")
+	change(entry.Rotate, "boiler", "boiler-2", "wash")
+	change(entry.Rotate, "boiler", "boiler-3", "wash")
+	create("last", "")
+	r.taken(6)
+	if want := "task.unassignable task/o#bake, task.escalated task/o#any, task.unassignable task/o#soup, task.unassignable task/o#chips, " +
+		"task.unassignable task/o#eggs, task.escalated task/o#last"; r.told() != want {
 		t.Errorf("told %s, want %s", r.told(), want)
 	}
-	if d := r.seen[1].data(t); d.Command != "arl agent enrol --principal AGENT --key FILE --domain DOMAIN --capabilities 'bake'" || d.Look != "arl task show 'o#bake'" {
+	if d := r.seen[0].data(t); d.Command != "arl agent enrol --principal AGENT --key FILE --domain DOMAIN --capabilities 'bake'" || d.Look != "arl task show 'o#bake'" {
 		t.Errorf("%+v", d)
 	}
 }
