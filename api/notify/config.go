@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,15 +48,15 @@ type Endpoint struct {
 	// Workflows are the workflows whose events it is told of, beside events of no workflow. Empty:
 	// all.
 	Workflows []entry.WorkflowID `json:"workflows,omitzero"`
-	// TimeoutMS is the time for one attempt, in milliseconds. 0: 10,000.
-	TimeoutMS int64 `json:"timeout_ms,omitzero"`
+	// TimeoutMS is the time for one attempt, in milliseconds. Nil: 10,000.
+	TimeoutMS *int64 `json:"timeout_ms,omitzero"`
 }
 
 func (e *Endpoint) timeout() time.Duration {
-	if e.TimeoutMS == 0 {
+	if e.TimeoutMS == nil {
 		return 10 * time.Second
 	}
-	return time.Duration(e.TimeoutMS) * time.Millisecond
+	return time.Duration(*e.TimeoutMS) * time.Millisecond
 }
 
 // wants reports whether the endpoint is told of an event.
@@ -69,15 +70,44 @@ func Parse(name string, text []byte) (*File, error) {
 	f := new(File)
 	err := scenario.Document{What: "a notification file", Help: "docs/notifications.md lists the members", BytesMax: MaxFile}.DecodeYAML(text, f)
 	if err == nil {
-		if err = f.check(); err != nil {
-			err.Line = scenario.LineInYAML(text, err.Field)
+		if wrong := placed(name, text, f.check()); wrong != nil {
+			return nil, wrong
+		}
+		return f, nil
+	}
+	err.File = name
+	return nil, err
+}
+
+// placed says where in a notification file a mistake is.
+func placed(name string, text []byte, wrong *scenario.Error) error {
+	if wrong == nil {
+		return nil
+	}
+	wrong.File, wrong.Line = name, scenario.LineInYAML(text, wrong.Field)
+	return wrong
+}
+
+// CheckFiles looks whether the secrets and the programs are there that the file names. Name and text
+// are those of [Parse], as is the error, which does not show a secret.
+func (f *File) CheckFiles(name string, text []byte) error {
+	for i := range f.Endpoints {
+		if wrong := f.Endpoints[i].checkFiles(); wrong != nil {
+			return placed(name, text, scenario.Below("/endpoints", i, wrong))
 		}
 	}
-	if err != nil {
-		err.File = name
-		return nil, err
+	return nil
+}
+
+func (e *Endpoint) checkFiles() *scenario.Error {
+	if len(e.Exec) == 0 {
+		_, wrong := e.secrets()
+		return wrong
 	}
-	return f, nil
+	if _, err := exec.LookPath(e.Exec[0]); err != nil {
+		return scenario.Malformed("/exec/0", "is no program: "+err.Error(), "write the path of a program that the user of arl serve may run, or its name in PATH")
+	}
+	return nil
 }
 
 func (f *File) check() *scenario.Error {
@@ -106,8 +136,8 @@ func (e *Endpoint) check() *scenario.Error {
 		return scenario.Malformed("/name", fmt.Sprintf("is %.80q", e.Name), "write 1 to 64 lower-case letters, digits and hyphens")
 	case (e.URL == "") == (len(e.Exec) == 0):
 		return scenario.Malformed("", "has not exactly one of url and exec", "write url for an HTTP endpoint, or exec for a program")
-	case e.TimeoutMS < 0 || e.TimeoutMS > 60_000:
-		return scenario.Malformed("/timeout_ms", fmt.Sprintf("is %d", e.TimeoutMS), "write 1 to 60000 milliseconds, or leave it out for 10000")
+	case e.TimeoutMS != nil && (*e.TimeoutMS < 1 || *e.TimeoutMS > 60_000):
+		return scenario.Malformed("/timeout_ms", fmt.Sprintf("is %d", *e.TimeoutMS), "write 1 to 60000 milliseconds, or leave it out for 10000")
 	case max(len(e.Exec), len(e.Events), len(e.Workflows)) > maxWords:
 		return scenario.Malformed("", fmt.Sprintf("has a list of more than %d words", maxWords), "shorten it")
 	case len(e.Exec) > 0 && e.Exec[0] == "":
@@ -120,6 +150,11 @@ func (e *Endpoint) check() *scenario.Error {
 	for i, name := range e.Events {
 		if !slices.Contains(types(), name) {
 			return scenario.Malformed(fmt.Sprintf("/events/%d", i), fmt.Sprintf("is %.80q%s", name, entry.Suggest(name, types())), "write one of "+strings.Join(types(), ", "))
+		}
+	}
+	for i, name := range e.Workflows { // one that no entry can have would tell of nothing
+		if wrong := scenario.CheckName(fmt.Sprintf("/workflows/%d", i), string(name)); wrong != nil {
+			return wrong
 		}
 	}
 	if e.URL != "" {
@@ -141,26 +176,30 @@ func checkURL(text string) *scenario.Error {
 }
 
 // secrets reads the file of an endpoint's secrets. An error does not show them.
-func (e *Endpoint) secrets() (list []string, err error) {
+func (e *Endpoint) secrets() (list []string, wrong *scenario.Error) {
+	mistake := func(detail, remedy string) *scenario.Error {
+		return scenario.Malformed("/secret", "names "+e.Secret+", "+detail, remedy)
+	}
 	info, err := os.Stat(e.Secret)
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s: others may read the secret: chmod 600 %[1]s", e.Secret)
-	}
-	if info.Size() > maxSecrets {
-		return nil, fmt.Errorf("%s: has %d bytes, and secrets at most %d: write a secret a line", e.Secret, info.Size(), maxSecrets)
+	switch {
+	case err != nil:
+		return nil, mistake("which cannot be read: "+err.Error(), "make the file, with a secret, as docs/notifications.md shows")
+	case !info.Mode().IsRegular():
+		return nil, mistake("which is no file", "name a file that has a secret a line")
+	case info.Mode().Perm()&0o077 != 0:
+		return nil, mistake("which others may read", "chmod 600 "+e.Secret)
+	case info.Size() > maxSecrets:
+		return nil, mistake(fmt.Sprintf("which has %d bytes, and secrets have at most %d", info.Size(), maxSecrets), "write a secret a line")
 	}
 	text, err := os.ReadFile(e.Secret)
 	if err != nil {
-		return nil, err
+		return nil, mistake("which cannot be read: "+err.Error(), "let the user of arl serve read the file")
 	}
 	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
 		line = strings.TrimSpace(line)
 		raw, err := base64.StdEncoding.Strict().DecodeString(strings.TrimPrefix(line, secretPrefix))
 		if !strings.HasPrefix(line, secretPrefix) || err != nil || len(raw) < 24 || len(raw) > 64 {
-			return nil, fmt.Errorf("%s:%d: is no secret: write whsec_ and 24 to 64 random bytes in base64", e.Secret, i+1)
+			return nil, mistake(fmt.Sprintf("whose line %d is no secret", i+1), "write whsec_ and 24 to 64 random bytes in base64")
 		}
 		list = append(list, line)
 	}
@@ -168,16 +207,3 @@ func (e *Endpoint) secrets() (list []string, err error) {
 }
 
 const secretPrefix = "whsec_"
-
-// CheckSecrets reads the secrets of every endpoint. The error names the file, and does not show
-// what is in it.
-func (f *File) CheckSecrets() error {
-	for i := range f.Endpoints {
-		if e := &f.Endpoints[i]; e.URL != "" {
-			if _, err := e.secrets(); err != nil {
-				return fmt.Errorf("endpoint %s: %w", e.Name, err)
-			}
-		}
-	}
-	return nil
-}

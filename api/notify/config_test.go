@@ -3,6 +3,7 @@ package notify_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -34,7 +35,7 @@ const whole = `endpoints:
 // TestParse reads a whole file, and refuses files with one mistake, with its line and a remedy.
 func TestParse(t *testing.T) {
 	f, err := notify.Parse("notify.yaml", []byte(whole))
-	if err != nil || len(f.Endpoints) != 2 || f.Endpoints[0].TimeoutMS != 5000 || f.Endpoints[1].Exec[1] != "--now" {
+	if err != nil || len(f.Endpoints) != 2 || *f.Endpoints[0].TimeoutMS != 5000 || f.Endpoints[1].Exec[1] != "--now" {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	for _, bad := range []struct{ old, new, want string }{
@@ -49,6 +50,10 @@ func TestParse(t *testing.T) {
 		{"    secret: pager.secret\n", "", "/secret"},
 		{"log.fork", "log.fort", "log.fork"},
 		{"timeout_ms: 5000", "timeout_ms: 60001", "60000"},
+		{"timeout_ms: 5000", "timeout_ms: 0", "line 7: field /endpoints/0/timeout_ms: is 0"},
+		{"timeout_ms: 5000", "timeout_ms: -1", "write 1 to 60000"},
+		{"[w]", "[w, '']", "line 6: field /endpoints/0/workflows/1: is missing"},
+		{"[w]", `["bad wf\n"]`, "line 6: field /endpoints/0/workflows/0: \"bad wf\\n\" is not an id"},
 		{"    exec: [/usr/local/bin/page, --now]\n", "", "exactly one of url and exec"},
 		{"    exec: [", "    url: https://b.example/\n    exec: [", "exactly one of url and exec"},
 		{"    exec: [", "    secret: s\n    exec: [", "signs nothing"},
@@ -65,25 +70,52 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestSecrets refuses secrets that others can read or that sign nothing, and does not show them.
+// checkFiles checks what a notification file names, in the line after its url or name.
+func checkFiles(t *testing.T, secret, program string) error {
+	t.Helper()
+	text := fmt.Appendf(nil, "endpoints:\n  - name: pager\n    url: https://a.example\n    secret: %q\n  - name: hook\n    exec: [%q]\n", secret, program)
+	f, err := notify.Parse("notify.yaml", text)
+	must(t, err)
+	return f.CheckFiles("notify.yaml", text)
+}
+
+// TestSecrets refuses secrets that others can read or that sign nothing, and does not show them. The
+// error has the place and a remedy.
 func TestSecrets(t *testing.T) {
-	check := func(path string) error {
-		return (&notify.File{Endpoints: []notify.Endpoint{{Name: "pager", URL: "https://a.example", Secret: path}, {Name: "hook", Exec: []string{"x"}}}}).CheckSecrets()
-	}
-	must(t, check(secretFile(t, secret+"\n"+secret+"\n")))
-	for _, bad := range []string{"", "word", "whsec_", "whsec_c2hvcnQ=", secret + "\nword", "whsec_" + strings.Repeat("A", 5000)} {
-		err := check(secretFile(t, bad))
-		if err == nil || strings.Contains(err.Error(), "c2hvcnQ") {
-			t.Errorf("%.20q: %v", bad, err)
+	must(t, checkFiles(t, secretFile(t, secret+"\n"+secret+"\n"), "sh"))
+	wrong := func(path string, want ...string) {
+		t.Helper()
+		err := checkFiles(t, path, "sh")
+		if found, is := errors.AsType[*scenario.Error](err); !is || found.File != "notify.yaml" || found.Line != 4 || found.Field != "/endpoints/0/secret" || found.Remedy == "" ||
+			!strings.Contains(found.Detail, path) || strings.Contains(err.Error(), "c2hvcnQ") {
+			t.Errorf("%s: %v", path, err)
+			return
 		}
+		for _, text := range want {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v, want %q", path, err, text)
+			}
+		}
+	}
+	for _, bad := range []string{"", "word", "whsec_", "whsec_c2hvcnQ=", secret + "\nword", "whsec_" + strings.Repeat("A", 5000)} {
+		wrong(secretFile(t, bad), "secret")
 	}
 	open := secretFile(t, secret)
 	must(t, os.Chmod(open, 0o644))
-	if err := check(open); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("a secret that others may read: %v", err)
-	}
-	if err := check(open + ".none"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no file: %v", err)
+	wrong(open, "others may read", "chmod 600 "+open)
+	wrong(open+".none", "no such file", "make the file")
+	wrong(t.TempDir(), "is no file", "name a file")
+}
+
+// TestNoProgram refuses a program that is not there, and a file that is none.
+func TestNoProgram(t *testing.T) {
+	good := secretFile(t, secret)
+	for _, program := range []string{"/no/such/program", "no-such-program", good} {
+		err := checkFiles(t, good, program)
+		if found, is := errors.AsType[*scenario.Error](err); !is || found.File != "notify.yaml" || found.Line != 6 || found.Field != "/endpoints/1/exec/0" ||
+			!strings.Contains(found.Detail, program) || found.Remedy == "" {
+			t.Errorf("%s: %v", program, err)
+		}
 	}
 }
 

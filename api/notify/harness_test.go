@@ -221,7 +221,7 @@ func receive(t *testing.T) *receiver {
 
 // endpoint returns the endpoint of a receiver.
 func (r *receiver) endpoint(name string) notify.Endpoint {
-	return notify.Endpoint{Name: name, URL: r.url, Secret: secretFile(r.t, secret+"\n"), TimeoutMS: 200}
+	return notify.Endpoint{Name: name, URL: r.url, Secret: secretFile(r.t, secret+"\n"), TimeoutMS: new(int64(200))}
 }
 
 // says sets the answer to further messages; nil: they are taken.

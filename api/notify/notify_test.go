@@ -213,7 +213,7 @@ func TestADeadEndpointHoldsUpNobody(t *testing.T) {
 	nobody := good.endpoint("nobody")
 	nobody.URL = gone.URL
 	slow := dead.endpoint("dead")
-	slow.TimeoutMS = 60_000
+	slow.TimeoutMS = new(int64(60_000))
 	n.notify(slow, good.endpoint("good"), nobody)
 	for i := range 20 {
 		n.incident(fmt.Sprint("x", i))
@@ -417,7 +417,7 @@ esac
 env > "$1/env"
 cat > "$1/message.tmp" && mv "$1/message.tmp" "$1/message"
 `), 0o755))
-	n.notify(notify.Endpoint{Name: "hook", Exec: []string{script, dir}, TimeoutMS: 2000})
+	n.notify(notify.Endpoint{Name: "hook", Exec: []string{script, dir}, TimeoutMS: new(int64(2000))})
 	id := n.incident("one")
 	var message []byte
 	for late := time.Now().Add(3 * time.Second); message == nil; {

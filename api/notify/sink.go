@@ -38,9 +38,9 @@ func newSink(e *Endpoint) (sink, error) {
 	if len(e.Exec) > 0 {
 		return &program{e.Exec}, nil
 	}
-	secrets, err := e.secrets()
-	if err != nil {
-		return nil, err
+	secrets, wrong := e.secrets()
+	if wrong != nil {
+		return nil, wrong
 	}
 	s := &post{url: e.URL, client: &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse // the message is for this endpoint alone

@@ -29,7 +29,7 @@ func TestRetryAfter(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }))
 	defer server.Close()
-	f := &follower{endpoint: &Endpoint{TimeoutMS: 20}, sink: &post{url: server.URL, client: server.Client()}}
+	f := &follower{endpoint: &Endpoint{TimeoutMS: new(int64(20))}, sink: &post{url: server.URL, client: server.Client()}}
 	if _, err := f.try(t.Context(), &message{id: "1"}); err == nil || !strings.HasPrefix(err.Error(), "no answer within 20ms (timeout_ms): ") {
 		t.Error(err)
 	}

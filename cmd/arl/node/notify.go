@@ -32,18 +32,18 @@ func (y *Notifying) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&y.path, "notify", "", "file of endpoints to notify of what people have to know (docs/notifications.md)")
 }
 
-// Check reads the notification file and its secrets with read, so that a mistake leaves nothing
-// behind.
+// Check reads the notification file with read, and looks for what it names, so that a mistake leaves
+// nothing behind.
 func (y *Notifying) Check(read func(name string, limit int64) ([]byte, error)) error {
 	if y.path == "" {
 		return nil
 	}
 	text, err := read(y.path, notify.MaxFile)
-	if err == nil {
-		y.file, err = notify.Parse(y.path, text)
+	if err != nil {
+		return exit.With(exit.Config, exit.Remedied("pass --notify with a file of endpoints, as docs/notifications.md shows", err))
 	}
-	if err == nil {
-		err = y.file.CheckSecrets()
+	if y.file, err = notify.Parse(y.path, text); err == nil {
+		err = y.file.CheckFiles(y.path, text)
 	}
 	return exit.With(exit.Config, err)
 }
