@@ -255,6 +255,12 @@ func (d *diagnosis) checkCounts(name string, key trust.NamedKey, keyID string) {
 		owner, counts := d.chain.Owner(keyID)
 		remedy := fmt.Sprintf("move the file away, make another key with arl key generate --out %s, and enrol it with arl agent enrol", key.Path)
 		switch {
+		case keys.IsURI(key.Path) && owner == "":
+			remedy = "arl agent enrol --principal PRINCIPAL --domain DOMAIN --key " + key.Path
+		case keys.IsURI(key.Path): // a key is enrolled once
+			remedy = "make another key in the KMS, and enrol it: arl agent enrol --principal PRINCIPAL --domain DOMAIN --key URI"
+		}
+		switch {
 		case key.Principal == "" && counts:
 			d.say(name, words.FindingOK, fmt.Sprintf("%s, %s, signs for %s", key.Path, keyID, owner), "")
 			return
