@@ -63,7 +63,7 @@ func (l *Log) checkAnchor(last *Batch) error {
 
 func checkRolledBack(a anchor.Anchor, last *Batch) error {
 	if last.Size < a.Head.Size || last.Seq < a.Seq {
-		return fmt.Errorf("%w: it has size %d, but a tree head of %d was signed: %s",
+		return fmt.Errorf("%w: the database has size %d, but its anchor has a signed tree head of %d: %s",
 			ErrRolledBack, last.Size, a.Head.Size, LostRemedy)
 	}
 	return nil

@@ -61,7 +61,7 @@ func TestAnOlderDatabaseIsRefused(t *testing.T) {
 		if !errors.Is(err, ledger.ErrRolledBack) {
 			t.Fatalf("accept=%v: %v", accept, err)
 		}
-		for _, part := range []string{"has size 10", "tree head of 15 was signed", "new origin"} {
+		for _, part := range []string{"has size 10", "but its anchor has a signed tree head of 15", "new origin"} {
 			if !strings.Contains(err.Error(), part) {
 				t.Errorf("%q does not say %q", err, part)
 			}

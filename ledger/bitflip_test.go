@@ -365,7 +365,7 @@ func TestALostTailIsRefused(t *testing.T) {
 		cfg := *d.cfg
 		cfg.FS = disk
 		_, err = ledger.Open("log", &cfg)
-		if !errors.Is(err, ledger.ErrRolledBack) || !strings.Contains(err.Error(), "a tree head of 290 was signed") {
+		if !errors.Is(err, ledger.ErrRolledBack) || !strings.Contains(err.Error(), "but its anchor has a signed tree head of 290") {
 			t.Fatalf("cut at %d of %d: %v", size, len(content), err)
 		}
 	}

@@ -1,14 +1,15 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"recoveryledger/ledger/anchor"
 	"recoveryledger/ledger/disk"
 	"recoveryledger/ledger/export"
-	"recoveryledger/merkle"
 )
 
 // openExport opens an export of this log that a key in cfg has signed.
@@ -32,7 +33,7 @@ func openExport(dir string, cfg *Config) (*export.Dir, error) {
 // checkKnown checks the export against the tree heads that are known to have been signed. It
 // runs before anything is created.
 func checkKnown(x *export.Dir, cfg *Config, i *ImportConfig) error {
-	known := append(append([]merkle.Head(nil), i.Newest...), i.Seen...)
+	known := slices.Concat(i.Newest, i.Seen)
 	there, err := disk.Exists(cfg.FS, cfg.Anchor)
 	if err != nil {
 		return fmt.Errorf("ledger: anchor %s: %w", cfg.Anchor, err)
@@ -40,7 +41,7 @@ func checkKnown(x *export.Dir, cfg *Config, i *ImportConfig) error {
 	if there {
 		a, err := anchor.Read(cfg.FS, cfg.Anchor, cfg.Origin)
 		if err == nil {
-			known = append(known, a.Head)
+			known = append(known, KnownHead{a.Head, cfg.Anchor + " has a signed tree head"})
 		} else if !errors.Is(err, ErrAnchor) || len(i.Newest) == 0 {
 			return err
 		}
@@ -50,7 +51,7 @@ func checkKnown(x *export.Dir, cfg *Config, i *ImportConfig) error {
 			ErrAnchor, cfg.Anchor, x.Head.Size)
 	}
 	for _, head := range known {
-		if err := covers(x, head); err != nil {
+		if err := covers(x, head, i); err != nil {
 			return err
 		}
 	}
@@ -58,17 +59,17 @@ func checkKnown(x *export.Dir, cfg *Config, i *ImportConfig) error {
 }
 
 // covers checks that the export contains the tree of a signed head.
-func covers(x *export.Dir, head merkle.Head) error {
-	if head.Size > x.Head.Size {
-		return fmt.Errorf("%w: the export has size %d, but a tree head of %d was signed: import a newer export; "+
-			"if entries are lost for good, continue under a new origin (arl ledger new-origin)", ErrRolledBack, x.Head.Size, head.Size)
+func covers(x *export.Dir, known KnownHead, i *ImportConfig) error {
+	if known.Size > x.Head.Size {
+		return fmt.Errorf("%w: %s has size %d, but %s of %d: %s; if entries are lost for good, continue under a new origin (arl ledger new-origin)",
+			ErrRolledBack, x.Name(), x.Head.Size, known.By, known.Size, cmp.Or(i.Newer, "import a newer export"))
 	}
-	found, err := x.HeadAt(head.Size)
+	found, err := x.HeadAt(known.Size)
 	if err != nil {
 		return err
 	}
-	if found != head {
-		return otherHistory(anchor.Anchor{Head: head}, found)
+	if found != known.Head {
+		return otherHistory(anchor.Anchor{Head: known.Head}, found)
 	}
 	return nil
 }

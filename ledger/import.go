@@ -27,12 +27,21 @@ type ImportConfig struct {
 	// Newest are tree heads that an operator vouches for as the newest signed tree heads. If
 	// there is no anchor, one is mandatory: it alone shows that the export is not too old. The
 	// caller has checked the signatures.
-	Newest []merkle.Head
+	Newest []KnownHead
 	// Seen are other signed tree heads. The export must cover them too, but they do not show
 	// that no newer tree head was signed.
-	Seen []merkle.Head
+	Seen []KnownHead
+	// Newer is the remedy for an export that lacks a known head. Empty: to import a newer export.
+	Newer string
 	// Progress is called with the number of copied entries and the total. Nil: no call.
 	Progress func(done, total uint64)
+}
+
+// KnownHead is a tree head that was signed. By says who knows the head, for errors, as in "this
+// machine has accepted a signed tree head".
+type KnownHead struct {
+	merkle.Head
+	By string
 }
 
 // ImportReport is the result of an import.

@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"recoveryledger/ledger"
-	"recoveryledger/merkle"
 	"recoveryledger/testdata/budget"
 )
 
@@ -102,7 +101,7 @@ func TestImportChaosAtTheSecondLevel(t *testing.T) {
 	disk := vfs.NewMem()
 	cfg := config(t, disk)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := ledger.Import(ctx, "log", cfg, &ledger.ImportConfig{Export: x.dir, Newest: []merkle.Head{x.head}, Progress: func(done, total uint64) {
+	_, err := ledger.Import(ctx, "log", cfg, &ledger.ImportConfig{Export: x.dir, Newest: []ledger.KnownHead{{Head: x.head}}, Progress: func(done, total uint64) {
 		if done > uint64(batches-1)*batch && done < total {
 			cancel()
 		}

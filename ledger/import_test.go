@@ -62,7 +62,11 @@ func exportLog(t *testing.T, n int) *exportedLog {
 func (x *exportedLog) importTo(disk vfs.FS, newest ...merkle.Head) (*ledger.ImportReport, error) {
 	cfg := config(x.t, disk)
 	cfg.Used = true
-	return ledger.Import(x.t.Context(), "log", cfg, &ledger.ImportConfig{Export: x.dir, Newest: newest})
+	what := &ledger.ImportConfig{Export: x.dir}
+	for _, head := range newest {
+		what.Newest = append(what.Newest, ledger.KnownHead{Head: head})
+	}
+	return ledger.Import(x.t.Context(), "log", cfg, what)
 }
 
 // checkImported serves the imported log: it is the exported one, and goes on.
@@ -142,7 +146,7 @@ func TestImportTakesASnapshotAlong(t *testing.T) {
 	disk := vfs.NewMem()
 	cfg := config(t, disk)
 	cfg.SnapshotEvery = 512
-	_, err := ledger.Import(t.Context(), "log", cfg, &ledger.ImportConfig{Export: x.dir, Newest: []merkle.Head{x.head}})
+	_, err := ledger.Import(t.Context(), "log", cfg, &ledger.ImportConfig{Export: x.dir, Newest: []ledger.KnownHead{{Head: x.head}}})
 	must(t, err)
 	if found := fsck(t, "log", cfg); found.Snapshots != 1 {
 		t.Errorf("%d snapshots", found.Snapshots)
@@ -179,7 +183,7 @@ func TestImportGoesOnWhereItWas(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cfg := config(t, disk)
 		cfg.Used = true
-		_, err := ledger.Import(ctx, "log", cfg, &ledger.ImportConfig{Export: first.dir, Newest: []merkle.Head{first.head}, Progress: func(done, total uint64) {
+		_, err := ledger.Import(ctx, "log", cfg, &ledger.ImportConfig{Export: first.dir, Newest: []ledger.KnownHead{{Head: first.head}}, Progress: func(done, total uint64) {
 			if done > 8000 && done < total {
 				cancel()
 			}
@@ -277,11 +281,11 @@ func TestImportHoldsToTheNewestHead(t *testing.T) {
 		"a person knows it":           {newest: x.head},
 		"a person knows an older one": {newest: prefix},
 		"both know it":                {anchor: x.disk, newest: x.head},
-		"the anchor knows more":       {anchor: newer, want: ledger.ErrRolledBack, text: "the export has size 300, but a tree head of 301 was signed: import a newer export"},
+		"the anchor knows more":       {anchor: newer, want: ledger.ErrRolledBack, text: " has size 300, but log.anchor has a signed tree head of 301: import a newer export; if entries"},
 		"not even then":               {anchor: newer, newest: x.head, want: ledger.ErrRolledBack},
-		"a person knows more":         {newest: next, want: ledger.ErrRolledBack, text: "arl ledger new-origin"},
-		"with an anchor too":          {anchor: x.disk, newest: next, want: ledger.ErrRolledBack},
-		"this machine knows more":     {anchor: x.disk, seen: next, want: ledger.ErrRolledBack},
+		"a person knows more":         {newest: next, want: ledger.ErrRolledBack, text: "but --newest names a tree head of 301: import a newer export; if entries are lost for good, continue under a new origin (arl ledger new-origin)"},
+		"with an anchor too":          {anchor: x.disk, newest: next, want: ledger.ErrRolledBack, text: "but --newest names a tree head of 301"},
+		"this machine knows more":     {anchor: x.disk, seen: next, want: ledger.ErrRolledBack, text: "but this machine has accepted a signed tree head of 301"},
 		"another anchor":              {anchor: other.disk, newest: x.head, want: ledger.ErrRolledBack, text: "another history"},
 		"another smaller anchor":      {anchor: older.disk, newest: x.head, want: ledger.ErrRolledBack, text: "another history"},
 		"a person knows another":      {newest: other.head, want: ledger.ErrRolledBack, text: "another history"},
@@ -292,10 +296,10 @@ func TestImportHoldsToTheNewestHead(t *testing.T) {
 		}
 		what := &ledger.ImportConfig{Export: x.dir}
 		if test.newest != none {
-			what.Newest = append(what.Newest, test.newest)
+			what.Newest = append(what.Newest, ledger.KnownHead{Head: test.newest, By: "--newest names a tree head"})
 		}
 		if test.seen != none {
-			what.Seen = append(what.Seen, test.seen)
+			what.Seen = append(what.Seen, ledger.KnownHead{Head: test.seen, By: "this machine has accepted a signed tree head"})
 		}
 		before := listing(t, disk)
 		_, err := ledger.Import(t.Context(), "log", config(t, disk), what)
@@ -411,7 +415,7 @@ func TestImportRefusesAnotherLog(t *testing.T) {
 		disk := vfs.NewMem()
 		cfg := config(t, disk)
 		test.change(cfg)
-		_, err := ledger.Import(t.Context(), "log", cfg, &ledger.ImportConfig{Export: test.dir, Newest: []merkle.Head{x.head}})
+		_, err := ledger.Import(t.Context(), "log", cfg, &ledger.ImportConfig{Export: test.dir, Newest: []ledger.KnownHead{{Head: x.head}}})
 		if err == nil || test.want != nil && !errors.Is(err, test.want) || !strings.Contains(err.Error(), test.text) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -61,8 +61,8 @@ var (
 	// ErrMissing reports an entry that was acknowledged and is not in the database. It is
 	// ErrCorrupt.
 	ErrMissing = fmt.Errorf("%w: missing", ErrCorrupt)
-	// ErrRolledBack reports a database that is older than its anchor.
-	ErrRolledBack = errors.New("ledger: the database is older than its anchor")
+	// ErrRolledBack reports a log that lacks entries under a tree head that was signed, or has others.
+	ErrRolledBack = errors.New("ledger: the log is older than what was signed")
 	// ErrLost reports keys that have signed tree heads, and no log of them.
 	ErrLost = errors.New("ledger: the log is gone")
 	// ErrAnchor reports an anchor that is missing or unreadable.

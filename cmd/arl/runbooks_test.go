@@ -316,7 +316,7 @@ type exitReason struct{ printed, runbook string }
 // reason is of other commands.
 var exitReasons = map[string]exitReason{
 	"ledger.ErrCorrupt":     {"the stored log is damaged", "ledger-down"},
-	"ledger.ErrRolledBack":  {"the database is older than its anchor", "ledger-down"},
+	"ledger.ErrRolledBack":  {"the log is older than what was signed", "ledger-down"},
 	"ledger.ErrLost":        {"the log is gone", "ledger-down"},
 	"ledger.ErrAnchor":      {"no usable anchor", "ledger-down"},
 	"agreement.ErrDiverged": {"this node is not like the others", "node-diverged"},

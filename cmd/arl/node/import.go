@@ -79,26 +79,27 @@ func (n *Node) importError(from string, err error) error {
 
 // namedHead reads a tree head from the command line: SIZE:ROOT, or a file with a
 // head that the ledger's keys have signed.
-func (n *Node) namedHead(named string, read func(string) ([]byte, error)) (merkle.Head, error) {
+func (n *Node) namedHead(named string, read func(string) ([]byte, error)) (ledger.KnownHead, error) {
+	known := ledger.KnownHead{By: "--newest names a tree head"}
 	if size, root, ok := strings.Cut(named, ":"); ok {
 		count, sizeErr := strconv.ParseUint(size, 10, 64)
 		hash, rootErr := merkle.ParseHash(root)
 		if sizeErr == nil && rootErr == nil {
-			return merkle.Head{Size: count, Root: hash}, nil
+			known.Head = merkle.Head{Size: count, Root: hash}
+			return known, nil
 		}
 	}
 	signed, err := read(named)
 	if errors.Is(err, fs.ErrNotExist) {
-		return merkle.Head{}, exit.Usagef("--newest %s is neither a file nor SIZE:ROOT: pass a signed tree head, or its size and root in base64", named)
+		return known, exit.Usagef("--newest %s is neither a file nor SIZE:ROOT: pass a signed tree head, or its size and root in base64", named)
 	}
 	if err != nil {
-		return merkle.Head{}, err
+		return known, err
 	}
-	head, err := n.openHead(signed)
-	if err != nil {
-		return head, exit.With(exit.Verification, fmt.Errorf("--newest %s: %w", named, err))
+	if known.Head, err = n.openHead(signed); err != nil {
+		return known, exit.With(exit.Verification, fmt.Errorf("--newest %s: %w", named, err))
 	}
-	return head, nil
+	return known, nil
 }
 
 // openHead opens a tree head that one of the ledger's keys has signed.
@@ -119,7 +120,7 @@ func (n *Node) openHead(signed []byte) (merkle.Head, error) {
 }
 
 // seenHeads returns the heads of the ledger that this machine has accepted.
-func (n *Node) seenHeads() ([]merkle.Head, error) {
+func (n *Node) seenHeads() ([]ledger.KnownHead, error) {
 	p, err := n.machine.Of(n.Origin)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -131,5 +132,5 @@ func (n *Node) seenHeads() ([]merkle.Head, error) {
 	if err != nil || known == nil {
 		return nil, err
 	}
-	return []merkle.Head{known.Head}, nil
+	return []ledger.KnownHead{{Head: known.Head, By: "this machine has accepted a signed tree head"}}, nil
 }

@@ -156,11 +156,12 @@ func (r *Restoring) importing(n *Node, final destination, m *backup.Manifest, re
 	if err != nil {
 		return nil, err
 	}
-	what := &ledger.ImportConfig{Export: backup.LogDir(r.Backup), Seen: append(seen, m.Head)}
+	what := &ledger.ImportConfig{Export: backup.LogDir(r.Backup), Newer: "restore a newer backup",
+		Seen: append(seen, ledger.KnownHead{Head: m.Head, By: "its backup.json names a tree head"})}
 	anchored, err := ledger.Anchored(final.anchor, n.Origin)
 	switch {
 	case err == nil:
-		what.Newest = append(what.Newest, anchored)
+		what.Newest = append(what.Newest, ledger.KnownHead{Head: anchored, By: final.anchor + " has a signed tree head"})
 		report.AllowedBy, report.Says = "anchor", fmt.Sprintf("%s says that size %d is the newest that was signed", final.anchor, anchored.Size)
 	case !errors.Is(err, fs.ErrNotExist) && r.AcceptLoss == "":
 		return nil, exit.Remedied("restore the anchor, or move it away and say by what else the ledger may sign", err)
@@ -179,7 +180,7 @@ func (r *Restoring) importing(n *Node, final destination, m *backup.Manifest, re
 		report.AllowedBy, report.Says = "operator", r.AcceptLoss
 	}
 	if len(what.Newest) == 0 { // the backup's own; it must not sign before its word is there
-		what.Newest = append(what.Newest, m.Head)
+		what.Newest = append(what.Newest, ledger.KnownHead{Head: m.Head})
 	}
 	return what, nil
 }
