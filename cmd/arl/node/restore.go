@@ -94,6 +94,9 @@ func Restore(ctx context.Context, o Options, r *Restoring) (*Restored, error) {
 		return nil, n.importError(r.Backup, err)
 	}
 	report.Head, report.Resumed = done.Head, done.Resumed
+	if done.Already { // it was interrupted behind the copy
+		report.Resumed = done.Head.Size
+	}
 	if report.AllowedBy == "" {
 		if err := r.askWitnesses(ctx, o, report); err != nil {
 			return nil, err
