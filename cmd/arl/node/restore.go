@@ -8,15 +8,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	cosign "github.com/transparency-dev/formats/note"
+	"golang.org/x/mod/sumdb/note"
 
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/ledger"
 	"recoveryledger/ledger/backup"
 	"recoveryledger/ledger/durable"
+	"recoveryledger/ledger/export"
 	"recoveryledger/merkle"
 )
 
@@ -81,6 +85,9 @@ func Restore(ctx context.Context, o Options, r *Restoring) (*Restored, error) {
 	if n.Origin != m.Origin {
 		return nil, exit.With(exit.Verification, fmt.Errorf("%s is a backup of %s, and its keys are those of %s", r.Backup, m.Origin, n.Origin))
 	}
+	if err := n.checkSignatures(r.Backup); err != nil {
+		return nil, restoreError(r.Backup, err)
+	}
 	report := &Restored{Origin: n.Origin, At: time.Now().UnixMilli()}
 	what, err := r.importing(n, final, m, report)
 	if err != nil {
@@ -115,6 +122,38 @@ func Restore(ctx context.Context, o Options, r *Restoring) (*Restored, error) {
 		return nil, err
 	}
 	return report, final.take(&o, report)
+}
+
+// checkSignatures checks every signature that a key of the ledger made on the tree head of a backup,
+// which has all of these keys. The import reads those of the Ed25519 keys alone. A signature by no
+// key here is of the ledger, and damaged, if it has the ledger's name, or the hash of one of the keys.
+func (n *Node) checkSignatures(backed string) error {
+	path := filepath.Join(backup.LogDir(backed), export.Checkpoint)
+	signed, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var own []note.Verifier
+	for _, k := range n.Keys {
+		second, err := cosign.NewVerifierForCosignatureV1(k.VerifierKeys[1])
+		if err != nil {
+			return err
+		}
+		own = append(own, k.Verifier, second)
+	}
+	opened, err := note.Open(signed, note.VerifierList(own...))
+	if unverified, ok := errors.AsType[*note.UnverifiedNoteError](err); ok {
+		opened, err = unverified.Note, nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", backup.ErrDamaged, path, err)
+	}
+	for _, s := range opened.UnverifiedSigs {
+		if s.Name == n.Origin || slices.ContainsFunc(own, func(v note.Verifier) bool { return v.KeyHash() == s.Hash }) {
+			return fmt.Errorf("%w: %s: the signature of %.140q by the key %08x is by no key in the backup", backup.ErrDamaged, path, s.Name, s.Hash)
+		}
+	}
+	return nil
 }
 
 // restoreError gives the errors of a backup their exit codes.
