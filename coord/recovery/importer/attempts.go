@@ -80,7 +80,12 @@ func (s *source) attempts(yield func(scenario.Case, error) bool) {
 			wrong = row.read(rec)
 		}
 		if !more || row.Case != "" && row.Case != group.name {
-			if !group.end(yield) || !more {
+			if !more {
+				group.end(yield)
+				return
+			}
+			if !group.end(yield) {
+				s.counts.Records-- // of a case that nobody wants any more
 				return
 			}
 			group.begin(row.Case, rec)

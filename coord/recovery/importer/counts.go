@@ -2,10 +2,13 @@ package importer
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"recoveryledger/coord/recovery/scenario"
 )
 
 // Counts is what became of the records of a file: every record is taken, or left for a reason.
@@ -45,10 +48,14 @@ func (c *Counts) settle(given bool) {
 	c.before, c.settled = c.settled, sums{c.Taken, c.Bare}
 }
 
-// Refuse says that the case which was given last is not used: its records are not taken.
-func (c *Counts) Refuse() {
+// Refuse says that the case which was given last is not used: its records are not taken. If the
+// error is not about the file, the import ends with it, and they do not count as read either.
+func (c *Counts) Refuse(err error) {
+	if _, wrong := errors.AsType[*scenario.Error](err); !wrong {
+		c.Records -= c.settled.taken - c.before.taken
+	}
 	c.settled = c.before
-	c.Taken, c.Bare = c.settled.taken, c.settled.bare
+	c.settle(false)
 }
 
 // leave counts a record that is left.

@@ -115,7 +115,7 @@ func (e *ectReader) read(yield func(scenario.Case, error) bool) bool {
 		rec.number++
 		e.source.counts.Records++
 		if rec.number > tokensMax {
-			refuse(rec, &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is one of more than %d tokens", tokensMax), Remedy: "split the file by workflows"})
+			refuse(rec, tooLarge("split the file by workflows", "is one of more than %d tokens", tokensMax))
 			return false
 		}
 		if wrong := e.take(rec, string(text)); wrong != nil && !refuse(rec, wrong) {
@@ -127,7 +127,7 @@ func (e *ectReader) read(yield func(scenario.Case, error) bool) bool {
 	case errors.Is(err, bufio.ErrTooLong):
 		rec.number++
 		e.source.counts.Records++
-		refuse(rec, &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is larger than %d bytes", tokenMax), Remedy: "write one token a line"})
+		refuse(rec, tooLarge("write one token a line", "is larger than %d bytes", tokenMax))
 		return false
 	case err != nil:
 		yield(scenario.Case{}, fmt.Errorf("importer: read %s: %w", e.source.file, err))
@@ -225,7 +225,7 @@ func hashClaim(field, text string) (entry.Digest, *scenario.Error) {
 
 // give yields the workflows.
 func (e *ectReader) give(yield func(scenario.Case, error) bool) {
-	for _, w := range e.order {
+	for i, w := range e.order {
 		c := scenario.Case{ID: scenario.LocalID(w.name), Workflow: workflowID(ECT, w.name), Source: string(ECT), Outcome: scenario.NotObserved}
 		if w.name == "" {
 			c.ID, c.Workflow = scenario.LocalID(stem(e.source.file)), workflowID(ECT, stem(e.source.file))
@@ -236,6 +236,9 @@ func (e *ectReader) give(yield func(scenario.Case, error) bool) {
 			e.source.counts.Taken += len(steps)
 		}
 		if !e.source.deliver(yield, w.rec, c, wrong) {
+			for _, unread := range e.order[i+1:] { // nobody wants them any more
+				e.source.counts.Records -= len(unread.tokens)
+			}
 			return
 		}
 	}

@@ -2,14 +2,12 @@ package importer
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"recoveryledger/coord/recovery/importer/pieces"
 	"recoveryledger/coord/recovery/scenario"
-	"recoveryledger/ledger/entry"
 )
 
 // An object of many spans or runs that is over the limit of a record is read in pieces. All pieces
@@ -48,10 +46,7 @@ func (s *source) wrongPiece(err error) *scenario.Error {
 	if wrong, ok := errors.AsType[*scenario.Error](err); ok {
 		return wrong
 	}
-	wrong := &scenario.Error{
-		Problem: entry.TooLarge, Detail: fmt.Sprintf("is larger than %d bytes", s.in.Limit),
-		Remedy: "split the record, or leave out what is not part of the run",
-	}
+	wrong := tooLarge("split the record, or leave out what is not part of the run", "is larger than %d bytes", s.in.Limit)
 	switch {
 	case errors.Is(err, pieces.ErrForm):
 		wrong.Line = s.whole.line

@@ -68,7 +68,7 @@ func (s *source) traces(format Format, yield func(scenario.Case, error) bool) {
 		s.counts.unit, s.forms = "runs", pieces.Runs()
 	}
 	o := &otlpReader{source: s, format: format, idle: tracesIdleMax, open: map[pcommon.TraceID]*list.Element{}, order: list.New()}
-	defer o.leaveOpen()
+	defer o.unread()
 	for {
 		rec, more, err := s.next()
 		if err == nil && !more && !o.found {
@@ -97,14 +97,17 @@ func (s *source) traces(format Format, yield func(scenario.Case, error) bool) {
 	}
 }
 
-// abandon drops the traces that are not whole, and adds their number to the error of the file.
+// abandon drops the traces that are not whole, counts their spans as left, and adds the number of
+// traces to the error of the file.
 func (o *otlpReader) abandon(err error) error {
-	o.leaveOpen()
 	open := 0
 	for e := o.order.Front(); e != nil; e = e.Next() {
 		t := e.Value.(*trace)
 		if !t.broken {
 			open++
+		}
+		for range t.spans {
+			o.source.counts.leave("of traces that were not whole before a record that could not be used")
 		}
 		o.drop(t)
 	}
@@ -114,12 +117,10 @@ func (o *otlpReader) abandon(err error) error {
 	return err
 }
 
-// leaveOpen counts the spans of the traces that are not whole as left.
-func (o *otlpReader) leaveOpen() {
+// unread takes back that the spans of traces which nobody wants any more were read.
+func (o *otlpReader) unread() {
 	for e := o.order.Front(); e != nil; e = e.Next() {
-		for range e.Value.(*trace).spans {
-			o.source.counts.leave("of traces that were not whole before a record that could not be used")
-		}
+		o.source.counts.Records -= len(e.Value.(*trace).spans)
 	}
 }
 
@@ -237,7 +238,7 @@ func (o *otlpReader) add(rec record, s ptrace.Span, service string, source *fore
 		one.of(source)
 	}
 	if wrong == nil && len(t.spans) == spansMax {
-		wrong = &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("is over the limit of %d spans in a trace", spansMax), Remedy: "split the run into traces"}
+		wrong = tooLarge("split the run into traces", "is over the limit of %d spans in a trace", spansMax)
 	}
 	if wrong != nil {
 		o.drop(t)
@@ -366,8 +367,7 @@ func grow(spans []span) (*forest, *scenario.Error) {
 	}
 	for _, root := range f.roots {
 		if !walk(root, 1) {
-			return nil, &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf("holds more than %d spans inside one another", spanDepthMax),
-				Remedy: "link the inner traces instead of nesting them"}
+			return nil, tooLarge("link the inner traces instead of nesting them", "holds more than %d spans inside one another", spanDepthMax)
 		}
 	}
 	if reached < len(spans) {

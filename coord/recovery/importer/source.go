@@ -248,27 +248,20 @@ func (s *source) admit(rec record, c scenario.Case) *scenario.Error {
 // checkStep checks the limits of a step.
 func checkStep(step scenario.Step) *scenario.Error {
 	if len(step.Parents) > scenario.ParentsMax {
-		return &scenario.Error{
-			Problem: entry.TooLarge,
-			Detail:  fmt.Sprintf("step %s depends on %d steps, over the limit of %d", step.ID, len(step.Parents), scenario.ParentsMax),
-			Remedy:  "split the step",
-		}
+		return tooLarge("split the step", "step %s depends on %d steps, over the limit of %d", step.ID, len(step.Parents), scenario.ParentsMax)
 	}
 	if len(step.Tool) > scenario.ToolMax {
-		return &scenario.Error{
-			Problem: entry.TooLarge,
-			Detail:  fmt.Sprintf("step %s has a tool name of %d bytes, over the limit of %d", step.ID, len(step.Tool), scenario.ToolMax),
-			Remedy:  "shorten the name",
-		}
+		return tooLarge("shorten the name", "step %s has a tool name of %d bytes, over the limit of %d", step.ID, len(step.Tool), scenario.ToolMax)
 	}
 	return nil
 }
 
 // tooManySteps is the error of a case that grows over StepsMax.
 func tooManySteps() *scenario.Error {
-	return &scenario.Error{
-		Problem: entry.TooLarge,
-		Detail:  fmt.Sprintf("holds more than %d steps", scenario.StepsMax),
-		Remedy:  "split the run into cases",
-	}
+	return tooLarge("split the run into cases", "holds more than %d steps", scenario.StepsMax)
+}
+
+// tooLarge is an error about what is over a limit.
+func tooLarge(remedy, detail string, args ...any) *scenario.Error {
+	return &scenario.Error{Problem: entry.TooLarge, Detail: fmt.Sprintf(detail, args...), Remedy: remedy}
 }

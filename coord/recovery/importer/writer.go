@@ -40,7 +40,7 @@ func (w *Writer) All(ctx context.Context, file string, cases iter.Seq2[scenario.
 		number++
 		if err == nil {
 			if err = w.write(file, number, c); err != nil && w.Counts != nil {
-				w.Counts.Refuse()
+				w.Counts.Refuse(err)
 			}
 		}
 		var wrong *scenario.Error

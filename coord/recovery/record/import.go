@@ -126,12 +126,12 @@ func (im *Import) File(ctx context.Context, path string, format importer.Format)
 			return err
 		default:
 			if wrong := im.Shape.Apply(&found); wrong != nil {
-				counts.Refuse()
+				counts.Refuse(wrong)
 				wrong.File = name
 				return wrong
 			}
 			if err := im.add(ctx, stream, found); err != nil {
-				counts.Refuse()
+				counts.Refuse(err)
 				return err
 			}
 		}

@@ -175,6 +175,7 @@ type imports struct {
 	dir       string
 	authority *keys.Signer
 	batches   int // before the connection is lost; 0: it is not
+	counted   string
 }
 
 func (s *site) imports(reg *access.Recording, dir string) *imports {
@@ -188,7 +189,7 @@ func (m *imports) do(ctx context.Context, file, secret string) (record.ImportRep
 	m.must(err)
 	sent := 0
 	im := &record.Import{Ledger: m.reg, Origin: m.root.Origin, Chain: chain, Sign: m.authority.Sign, Enroller: node.Operator, Domain: "import",
-		Secret: []byte(secret), SecretFile: m.dir, Skipped: func(err error) { m.must(err) }, Counted: func(string, *importer.Counts) {}, Progress: func(int64) {},
+		Secret: []byte(secret), SecretFile: m.dir, Skipped: func(err error) { m.must(err) }, Counted: func(_ string, counts *importer.Counts) { m.counted = counts.String() }, Progress: func(int64) {},
 		Submit: func(ctx context.Context, entries []*entry.Entry) ([]verify.Receipt, error) {
 			if sent++; m.batches > 0 && sent > m.batches {
 				return nil, context.Canceled
@@ -241,7 +242,8 @@ func TestImport(t *testing.T) {
 func TestAnInterruptedImportGoesOn(t *testing.T) {
 	s := newSite(t)
 	var runs strings.Builder
-	for i := range 200 {
+	const cases = 400
+	for i := range cases {
 		runs.WriteString(strings.ReplaceAll(recorded, "p-1", "p-"+strconv.Itoa(i)))
 	}
 	file := filepath.Join(t.TempDir(), "runs.ndjson")
@@ -252,6 +254,9 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 		cut, err := m.do(t.Context(), file, "one")
 		if !errors.Is(err, context.Canceled) || cut.Registered == 0 {
 			t.Fatalf("%+v, %v", cut, err)
+		}
+		if taken := 2 * cut.Cases; cut.Cases == cases || m.counted != fmt.Sprintf("records taken: %d of %[1]d", taken) {
+			t.Errorf("the records so far: %s, of %d cases", m.counted, cut.Cases)
 		}
 		m.batches = 0
 		rest, err := m.do(t.Context(), file, "one")
