@@ -96,8 +96,8 @@ func (s *State) IncidentEntries(id uint64) (indexes []uint64) {
 // HistoryAfter returns what the log says of a principal in the incidents in which its history
 // changed behind an index. It covers limit incidents or a few more, in the order of their newest
 // change. Cursor is the index of the newest change, or after if there is none, and Rest is Cursor
-// if further changes lie behind it. A reader that goes on from Cursor misses no change, however late
-// an old incident changes. now and known are as in History.
+// if further changes lie behind it. A reader that goes on from Cursor misses no change, however
+// late an old incident changes. now and known are as in History.
 func (s *State) HistoryAfter(p entry.Principal, after uint64, limit int, now int64) (past Past, known bool) {
 	u, number := s.usageOf(p)
 	type change struct {

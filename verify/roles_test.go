@@ -149,3 +149,30 @@ func TestEveryRoleOnEveryAct(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoSpeaks asks whose key is whose now, and who signed: for the latter, a key that was revoked
+// counts still.
+func TestWhoSpeaks(t *testing.T) {
+	l, c := newCompany(t)
+	l.Add(c.authority.Sign(t, l.Agent(c.authority, entry.Revoke, c.agent, entry.RoleAgent)))
+	chain := l.Chain()
+	for _, q := range []struct {
+		key  testlog.Key
+		of   entry.Principal
+		role entry.Role
+		want entry.Problem
+	}{
+		{c.monitor, "monitor", entry.RoleMonitor, ""},
+		{c.monitor, "monitor", entry.RoleAgent, entry.UnauthorizedRole},
+		{c.monitor, "agent", entry.RoleMonitor, entry.UnknownIssuer},
+		{c.agent, "agent", entry.RoleAgent, entry.UnknownIssuer},
+		{testlog.NewKey(t, "x", "x"), "x", entry.RoleAgent, entry.UnknownIssuer},
+	} {
+		if _, refusal := chain.Speaks(q.key.Public.KeyID(), q.of, q.role); (refusal == nil) != (q.want == "") || refusal != nil && refusal.Problem != q.want {
+			t.Errorf("%+v: %v", q, refusal)
+		}
+	}
+	if !chain.SignedByIssuer(c.agent.Sign(t, l.Execution(c.agent))) || chain.SignedByIssuer(c.monitor.Sign(t, l.Execution(c.agent))) {
+		t.Error("whose key signed")
+	}
+}

@@ -8,9 +8,9 @@ import (
 
 // History returns what the log says of a principal, with the outcomes that the principal reported.
 // after leaves out the incidents in which nothing changed behind that index; nil: none. now is the
-// ledger's clock, in Unix milliseconds. proof are the indexes of the entries that prove the history,
-// which has no entries and no tree head itself. known is false if the principal was never enrolled,
-// and no entry is its own or about it.
+// ledger's clock, in Unix milliseconds. proof are the indexes of the entries that prove the
+// history, which has no entries and no tree head itself. known is false if the principal was never
+// enrolled, and no entry is its own or about it.
 func (f *Follower) History(p entry.Principal, after *uint64, now int64) (h api.History, proof []uint64, known bool) {
 	var past coord.Past
 	size := int(f.state.Size())

@@ -10,8 +10,8 @@ import (
 )
 
 // TestNoteRules: the newest policy of a log has the rules in force. A policy without rules has the
-// built-in ones, and so has a policy whose rules do not compile. The leaves pass as they are, and so
-// does what is no entry.
+// built-in ones, and so has a policy whose rules do not compile. The leaves pass as they are, and
+// so does what is no entry.
 func TestNoteRules(t *testing.T) {
 	other, err := recovery.Load("policy", []byte(strings.Replace(string(recovery.DefaultDocument()), "attempts: 6", "attempts: 5", 1)))
 	must(t, err)
