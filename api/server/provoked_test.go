@@ -248,8 +248,8 @@ func provokeRefusals(t *testing.T, seen provoked) {
 	}
 }
 
-// named logs an execution again under an idempotency key, which the ledger refuses, and wants as many
-// executions counted that have two keys.
+// named logs an execution again under an idempotency key, which the ledger refuses, and wants as
+// many executions counted that have two keys.
 func (c *panel) named(of entry.Ref, wid entry.WorkflowID, key, want string) {
 	c.t.Helper()
 	agent, exec := of.Split()

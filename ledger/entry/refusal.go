@@ -53,9 +53,9 @@ type Refusal struct {
 	// lifts the fence.
 	Incident uint64
 	WaitsFor string
-	// Against is the index of an entry of the same issuer that the refused entry contradicts: for an
-	// id-conflict the entry that has the id, for a second idempotency key the first entry of the
-	// execution. 0: none.
+	// Against is the index of an entry of the same issuer that the refused entry contradicts. For
+	// an id-conflict it is the entry that has the id. For a second idempotency key it is the first
+	// entry of the execution. 0: none.
 	Against uint64
 }
 
