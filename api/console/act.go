@@ -12,6 +12,7 @@ import (
 	"recoveryledger/api"
 	"recoveryledger/api/act"
 	"recoveryledger/api/view"
+	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
@@ -164,7 +165,7 @@ func (k *Console) actPage(body *actPage) *page {
 	switch {
 	case body.Task != nil:
 		section = "Tasks"
-		command = "arl task " + name + " " + Quoted(string(body.Task.Task))
+		command = "arl task " + name + " " + words.Quoted(string(body.Task.Task))
 	case body.Verb == act.Refuse:
 		command = "arl incident approve " + decimal(body.Incident.ID) + " --refuse"
 	case body.Verb == act.Acknowledge:

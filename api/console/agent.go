@@ -67,7 +67,7 @@ type command struct {
 // newCommand says how to fetch and verify the bundle of an agent's command.
 func newCommand(c api.Command, agent entry.Principal) command {
 	file := fmt.Sprintf("bundle-%d.json", c.Incident)
-	return command{Command: c, Fetch: fmt.Sprintf("arl incident bundle %d --agent %s > %s", c.Incident, Quoted(string(agent)), file), Verify: "arl verify " + file}
+	return command{Command: c, Fetch: fmt.Sprintf("arl incident bundle %d --agent %s > %s", c.Incident, words.Quoted(string(agent)), file), Verify: "arl verify " + file}
 }
 
 // askSent asks the ledger when it last sent the bundles of the commands.
@@ -106,7 +106,7 @@ func (k *Console) agent(q *http.Request) (*page, error) {
 		return nil, err
 	}
 	id, body := entry.Principal(q.PathValue("id")), &agentPage{}
-	p := &page{name: "agent", Title: "Agent " + string(id), Command: "arl agent history " + Quoted(string(id)), Section: "Agents", Body: body, About: []string{subject(entry.SubjectAgent, id)}}
+	p := &page{name: "agent", Title: "Agent " + string(id), Command: "arl agent history " + words.Quoted(string(id)), Section: "Agents", Body: body, About: []string{subject(entry.SubjectAgent, id)}}
 	known := false
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at

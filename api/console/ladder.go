@@ -2,6 +2,7 @@ package console
 
 import (
 	"recoveryledger/api"
+	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/ledger/entry"
@@ -38,5 +39,5 @@ func workOf(state *coord.State, t *api.Task, now int64) (w taskWork) {
 
 // WorkCommand is the command that lists the executions that the page leaves out.
 func (b *taskPage) WorkCommand() string {
-	return "arl entry list --kind execution --workflow " + Quoted(string(b.Wid))
+	return "arl entry list --kind execution --workflow " + words.Quoted(string(b.Wid))
 }

@@ -154,20 +154,8 @@ func commandOf(f *api.IncidentQuery) string {
 	command := []string{"arl incident list"}
 	for _, flag := range []struct{ name, value string }{{"--state", f.State}, {"--agent", string(f.Agent)}, {"--workflow", string(f.Workflow)}} {
 		if flag.value != "" {
-			command = append(command, flag.name, Quoted(flag.value))
+			command = append(command, flag.name, words.Quoted(flag.value))
 		}
 	}
 	return strings.Join(command, " ")
-}
-
-// Quoted returns a word as a shell takes it (POSIX.1-2017, section 2.2.2).
-func Quoted(text string) string {
-	if !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune("-._#/:@+", r) && !isPlain(r) }) && text != "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
-
-func isPlain(r rune) bool {
-	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
 }

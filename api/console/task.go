@@ -107,7 +107,7 @@ func (k *Console) task(q *http.Request) (*page, error) {
 	}
 	ref := entry.Ref(q.PathValue("id"))
 	body := &taskPage{Signed: signed}
-	p := &page{name: "task", Title: "Task " + string(ref), Command: "arl task show " + Quoted(string(ref)), Section: "Tasks", Body: body,
+	p := &page{name: "task", Title: "Task " + string(ref), Command: "arl task show " + words.Quoted(string(ref)), Section: "Tasks", Body: body,
 		About: []string{subject(entry.SubjectTask, ref)}}
 	var t *api.Task
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {

@@ -6,6 +6,7 @@ import (
 
 	"recoveryledger/api"
 	"recoveryledger/api/view"
+	"recoveryledger/api/words"
 	"recoveryledger/coord"
 	"recoveryledger/ledger/entry"
 )
@@ -69,7 +70,7 @@ func (k *Console) workflow(q *http.Request) (*page, error) {
 	}
 	body, known := &workflowPage{Wid: entry.WorkflowID(q.PathValue("wid"))}, false
 	p := &page{name: "workflow", Title: "Workflow " + string(body.Wid), Section: "Incidents", Body: body, About: []string{subject(entry.SubjectWorkflow, body.Wid)},
-		Command: "arl entry list --kind execution --workflow " + Quoted(string(body.Wid))}
+		Command: "arl entry list --kind execution --workflow " + words.Quoted(string(body.Wid))}
 	k.cfg.Source.Read(func(state *coord.State, at Standing) {
 		p.At = at
 		var found []coord.ExecutionView

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// ledgerKeys are the keys that a ledger signs with.
-var ledgerKeys = []string{"ledger", "coordinator"}
+// ledgerKeys are the keys that a ledger signs with, and that of the engine whose attempts it
+// writes.
+var ledgerKeys = []string{"ledger", "coordinator", "engine"}
 
 // away knows since when each key in a KMS has not signed.
 type away struct {
@@ -14,7 +15,7 @@ type away struct {
 	since map[string]time.Time
 }
 
-// KeyUsed counts a signature that a KMS was asked for. key is ledger or coordinator, and err says
+// KeyUsed counts a signature that a KMS was asked for. key is one of [ledgerKeys], and err says
 // why there is no signature.
 func (m *Metrics) KeyUsed(key string, took time.Duration, err error) {
 	m.histogram("arl_key_seconds", key).Observe(took.Seconds())

@@ -27,6 +27,10 @@ func TestKeyThatIsAway(t *testing.T) {
 		!strings.Contains(text, `arl_key_failures_total{key="ledger"} 2`) || !strings.Contains(text, `arl_key_seconds_bucket{key="ledger",le="0.003"} 1`) {
 		t.Error(text)
 	}
+	m.KeyUsed("engine", time.Millisecond, errors.New("denied"))
+	if text := shown(t, m.Handler()); strings.Contains(text, `arl_key_away_seconds{key="engine"} 0`+"\n") || !strings.Contains(text, `arl_key_failures_total{key="engine"} 1`) {
+		t.Error(text)
+	}
 	m.KeyUsed("ledger", time.Millisecond, nil)
 	if text := shown(t, m.Handler()); !strings.Contains(text, `arl_key_away_seconds{key="ledger"} 0`+"\n") || !strings.Contains(text, `arl_key_seconds_count{key="ledger"} 3`) {
 		t.Error(text)

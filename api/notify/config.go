@@ -88,8 +88,8 @@ func placed(name string, text []byte, wrong *scenario.Error) error {
 	return wrong
 }
 
-// CheckFiles looks whether the secrets and the programs are there that the file names. Name and text
-// are those of [Parse], as is the error, which does not show a secret.
+// CheckFiles looks whether the secrets and the programs are there that the file names. Name and
+// text are those of [Parse], as is the error, which does not show a secret.
 func (f *File) CheckFiles(name string, text []byte) error {
 	for i := range f.Endpoints {
 		if wrong := f.Endpoints[i].checkFiles(); wrong != nil {

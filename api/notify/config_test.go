@@ -79,8 +79,8 @@ func checkFiles(t *testing.T, secret, program string) error {
 	return f.CheckFiles("notify.yaml", text)
 }
 
-// TestSecrets refuses secrets that others can read or that sign nothing, and does not show them. The
-// error has the place and a remedy.
+// TestSecrets refuses secrets that others can read or that sign nothing, and does not show them.
+// The error has the place and a remedy.
 func TestSecrets(t *testing.T) {
 	must(t, checkFiles(t, secretFile(t, secret+"\n"+secret+"\n"), "sh"))
 	wrong := func(path string, want ...string) {

@@ -19,21 +19,35 @@ type author struct {
 	said []Statement                  // of the section
 }
 
-// say adds a sentence that rests on entries. It leaves out a sentence about an entry that the page
-// does not have.
-func (a *author) say(indexes []uint64, text string) {
+// say adds a sentence that entries say. It leaves out a sentence about an entry that the page does
+// not have.
+func (a *author) say(indexes []uint64, text string) { a.derive(indexes, text) }
+
+// derive adds a sentence that follows from entries by the rules, and the commands that derive it.
+// Without a command, the entries themselves say the sentence.
+func (a *author) derive(indexes []uint64, text string, commands ...string) {
 	if slices.ContainsFunc(indexes, func(index uint64) bool { return a.at[index] == nil }) {
 		return
 	}
 	indexes = slices.Clone(indexes)
 	slices.Sort(indexes)
-	s := Statement{Says: text, Entries: slices.Compact(indexes), Command: "arl incident show " + decimal(a.incident.ID)}
+	s := Statement{Says: text, Entries: slices.Compact(indexes), Commands: commands}
+	if len(commands) == 0 {
+		for _, index := range s.Entries {
+			s.Commands = append(s.Commands, a.get(index))
+		}
+	}
 	if len(s.Entries) == 1 {
-		s.Command = "arl entry get " + decimal(s.Entries[0])
 		s.At = a.at[s.Entries[0]].RegisteredAt
 	}
 	a.said = append(a.said, s)
 }
+
+// get, show and whole are the commands that show an entry, the incident in a table, and everything
+// that is derived of it.
+func (f *Facts) get(index uint64) string { return "arl entry get " + decimal(index) + f.flags }
+func (f *Facts) show() string            { return "arl incident show " + decimal(f.incident.ID) + f.flags }
+func (f *Facts) whole() string           { return f.show() + " --output json" }
 
 // sayf adds a sentence that one entry says.
 func (a *author) sayf(index uint64, format string, args ...any) {
@@ -66,16 +80,38 @@ func (a *author) happened() {
 		a.sayf(e.Index, "%s", text+evidence(s.Evidence))
 	})
 	for _, m := range slices.Backward(a.members()) {
-		a.sayf(m.Index, "%s. Agent %s declared its effect as %s, and it is %s.", reached(&m), m.Agent, m.Effect, m.Progress)
+		a.member(&m)
 	}
 	for i := range a.incident.Signals {
 		if s := &a.incident.Signals[i]; s.Disposition != "" {
-			a.say([]uint64{s.Index, s.Disposed}, fmt.Sprintf("The report in entry %d was found %s.", s.Index, words.Disposition(s)))
+			a.derive([]uint64{s.Index, s.Disposed}, fmt.Sprintf("The report in entry %d was found %s.", s.Index, words.Disposition(s)), a.show())
 		}
 	}
 	if end := a.incident.Recorded; end != 0 {
 		a.sayf(end, "The incident ended as %s.", a.stands)
 	}
+}
+
+// member writes how the failure reached an execution. Its first entry declares the effect, and its
+// last one says what became of it. Of an execution that is under way the state alone tells that.
+func (a *author) member(m *api.PlanMember) {
+	text := fmt.Sprintf("%s. Agent %s declared its effect as %s, and it is %s.", reached(m), m.Agent, m.Effect, m.Progress)
+	indexes := a.entriesOf(m)
+	if e := a.at[indexes[len(indexes)-1]]; e != nil {
+		if x, ok := e.Body.(*entry.Execution); ok && x.Progress != m.Progress {
+			a.derive(indexes, text, a.whole())
+			return
+		}
+	}
+	a.say(indexes, text)
+}
+
+// entriesOf returns the indexes of the first and of the last entry of a member, as far as it ended.
+func (f *Facts) entriesOf(m *api.PlanMember) []uint64 {
+	if final := f.finals[m.Exec]; final > m.Index {
+		return []uint64{m.Index, final}
+	}
+	return []uint64{m.Index}
 }
 
 // reached says why an execution is in the rollback set.
@@ -146,18 +182,18 @@ func (a *author) open() {
 		if w.Until != 0 {
 			text += fmt.Sprintf(" At %s: %s.", words.Instant(w.Until), w.Then)
 		}
-		a.say(basis, text)
+		a.derive(basis, text, a.show())
 	}
 	if i.NotFenced != "" {
-		a.say(basis, "Nothing keeps others from building on the executions in doubt: "+i.NotFenced+".")
+		a.derive(basis, "Nothing keeps others from building on the executions in doubt: "+i.NotFenced+".", a.show())
 	}
 	if i.StillFenced > 0 {
-		a.say(basis, fmt.Sprintf("Executions that stay fenced: %d. An approver may release them.", i.StillFenced))
+		a.derive(basis, fmt.Sprintf("Executions that stay fenced: %d. An approver may release them.", i.StillFenced), a.show())
 	}
 	for _, m := range a.members() {
 		if m.Result == "" {
-			a.say([]uint64{m.Index, a.plan.Decision}, fmt.Sprintf("Execution %s of %s has no outcome yet. It is to be undone by the method %s until %s.", m.Exec, m.Agent, m.Method,
-				words.Instant(m.DueAt)))
+			a.derive([]uint64{m.Index, a.plan.Decision}, fmt.Sprintf("Execution %s of %s has no outcome yet. It is to be undone by the method %s until %s.", m.Exec, m.Agent, m.Method,
+				words.Instant(m.DueAt)), a.show())
 		}
 	}
 }
@@ -166,12 +202,13 @@ func (a *author) open() {
 func (f *Facts) steps() []Step {
 	id := decimal(f.incident.ID)
 	return []Step{
-		{"Check every entry of the log against the rules of registration, and all of them against the signed tree head under the pinned root.", "arl log audit"},
-		{"Derive the incident from the log again, on your machine.", "arl incident show " + id},
-		{"Write this page again, on your machine.", "arl incident report " + id},
-		{"Prove one sentence offline: fetch the receipt of its entry, here of the first report.", "arl entry get " + id + " --receipt --out receipt.json"},
+		{"Check every entry of the log against the rules of registration, and all of them against the signed tree head under the pinned root.", "arl log audit" + f.flags},
+		{"Derive the incident from the log again, on your machine.", f.show()},
+		{"Write this page again, on your machine.", "arl incident report " + id + f.flags},
+		{"Prove one sentence offline: fetch the receipt of its entry, here of the first report.", f.get(f.incident.ID) + " --receipt --out receipt.json"},
 		{"Check that receipt, without a server.", "arl verify receipt.json"},
-		{"From a ledger with an index: fetch the entries about the incident, with the proof that there are no others.", "arl incident show " + id + " --prove --out incident.json"},
+		{"From a running ledger with an index: fetch the entries about the incident, with the proof that there are no others.",
+			"arl incident show " + id + " --prove --out incident.json"},
 		{"Check that proof, without a server.", "arl verify incident.json"},
 	}
 }

@@ -162,31 +162,39 @@ func (a *author) outcome(m *api.PlanMember) string {
 	return text + evidence(o.Evidence)
 }
 
-// cost writes what the undone work had cost.
+// cost writes what the undone work had cost. Where nobody declared a cost, it is not known.
 func (a *author) cost() {
 	var all []uint64
 	for _, m := range slices.Backward(a.members()) {
-		if m.CostMicroUSD == 0 {
+		text := fmt.Sprintf("The work %s of %s had cost %s USD.", m.Exec, m.Agent, words.Dollars(m.CostMicroUSD))
+		index, declared := a.priced(&m)
+		switch {
+		case declared:
+			a.sayf(index, "%s", text)
+		case m.CostMicroUSD != 0: // an entry between its first and its last declares it
+			index = m.Index
+			a.derive([]uint64{index}, text, a.whole())
+		default:
+			a.say(a.entriesOf(&m), fmt.Sprintf("No entry declares a cost of the work %s of %s.", m.Exec, m.Agent))
 			continue
 		}
-		index := a.priced(&m)
 		all = append(all, index)
-		a.sayf(index, "The work %s of %s had cost %s USD.", m.Exec, m.Agent, words.Dollars(m.CostMicroUSD))
 	}
 	if a.plan != nil && len(all) > 0 {
-		a.say(append(all, a.plan.Decision), fmt.Sprintf("The work of the plan had cost %s USD in all.", words.Dollars(a.plan.CostMicroUSD)))
+		a.derive(append(all, a.plan.Decision), fmt.Sprintf("The work of the plan had cost %s USD in all.", words.Dollars(a.plan.CostMicroUSD)), a.whole())
 	}
 }
 
-// priced returns the index of the entry that logs the cost of a member.
-func (a *author) priced(m *api.PlanMember) uint64 {
-	final := a.finals[m.Exec]
-	if e := a.at[final]; e != nil {
-		if x, ok := e.Body.(*entry.Execution); ok && x.CostMicroUSD != nil {
-			return final
+// priced returns the index of the entry that declares the cost of a member: its last or its first.
+func (a *author) priced(m *api.PlanMember) (index uint64, declared bool) {
+	for _, index := range slices.Backward(a.entriesOf(m)) {
+		if e := a.at[index]; e != nil {
+			if x, ok := e.Body.(*entry.Execution); ok && x.CostMicroUSD != nil {
+				return index, true
+			}
 		}
 	}
-	return m.Index
+	return 0, false
 }
 
 func entriesText(indexes []uint64) string {

@@ -38,7 +38,7 @@ func (r *Report) Markdown() string {
 			if one.At != 0 {
 				when = words.Instant(one.At) + " · "
 			}
-			fmt.Fprintf(&b, "* %s%s (%s: `%s`)\n", when, escaped(one.Says), entriesText(one.Entries), one.Command)
+			fmt.Fprintf(&b, "* %s%s (%s: `%s`)\n", when, escaped(one.Says), entriesText(one.Entries), strings.Join(one.Commands, "`, `"))
 		}
 	}
 	b.WriteString("\n## How to verify\n\n")

@@ -1,7 +1,7 @@
 // Package report writes about an incident for people who were not there: what happened, when, who
 // decided on what basis, what was undone and what was not, what it cost, and how to verify each
 // sentence. The page follows from the log alone. Each sentence names the entries that say so, and
-// the command that shows them.
+// the commands that show them.
 //
 // A page has one content and three forms: JSON is the content itself, [Report.Markdown] and
 // [Report.HTML] render it. The same entries make the same page.
@@ -39,10 +39,10 @@ type Section struct {
 
 // Statement is a sentence of the page, and what it rests on.
 type Statement struct {
-	Says    string   `json:"says"`
-	At      int64    `json:"at,omitzero"` // time at which the ledger registered the entry, Unix milliseconds; 0: of no one time
-	Entries []uint64 `json:"entries"`     // indexes of the entries that say so, ascending; never empty
-	Command string   `json:"command"`     // shows the same
+	Says     string   `json:"says"`
+	At       int64    `json:"at,omitzero"` // time at which the ledger registered the entry, Unix milliseconds; 0: of no one time
+	Entries  []uint64 `json:"entries"`     // indexes of the entries that say so, ascending; never empty
+	Commands []string `json:"commands"`    // show the same, together; never empty
 }
 
 // Step is a way to verify the page.
@@ -62,6 +62,7 @@ type Facts struct {
 	links    []entry.Registered // policies and agent entries
 	about    []uint64           // entries about the incident
 	head     merkle.Head
+	flags    string // of the commands, which name the log, each behind a space
 }
 
 // Gather takes what a page needs from a state with the given tree head, at now in Unix
@@ -111,9 +112,14 @@ func (f *Facts) Indexes() []uint64 {
 }
 
 // Report makes the page from the entries at [Facts.Indexes]. A sentence about an entry that is not
-// among them is left out.
-func (f *Facts) Report(entries []entry.Registered) *Report {
-	a := &author{Facts: f, at: make(map[uint64]*entry.Registered, len(entries)+len(f.links))}
+// among them is left out. The commands of the page that read the log get the flags; none: they read
+// the log of the reader's profile.
+func (f *Facts) Report(entries []entry.Registered, flags ...string) *Report {
+	of := *f
+	for _, flag := range flags {
+		of.flags += " " + words.Quoted(flag)
+	}
+	a := &author{Facts: &of, at: make(map[uint64]*entry.Registered, len(entries)+len(f.links))}
 	for _, list := range [][]entry.Registered{f.links, entries} {
 		for i := range list {
 			a.at[list[i].Index] = &list[i]
@@ -136,6 +142,6 @@ func (f *Facts) Report(entries []entry.Registered) *Report {
 		part.write(a)
 		r.Sections = append(r.Sections, Section{part.id, part.title, a.said})
 	}
-	r.Verify = f.steps()
+	r.Verify = of.steps()
 	return r
 }

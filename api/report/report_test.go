@@ -3,11 +3,13 @@ package report_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -123,11 +125,11 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestEverySentenceIsInTheLog reads the entry of every sentence that rests on one entry, and looks
-// for what the entry says in the sentence.
+// TestEverySentenceIsInTheLog reads the entries of every sentence, and looks for what they say in
+// the sentence. Its commands show each of the entries, or derive the incident.
 func TestEverySentenceIsInTheLog(t *testing.T) {
 	l, incident := logOf(t, usual())
-	sentences := 0
+	sentences, executions, waits := 0, 0, 0
 	for _, section := range pageOf(t, l, incident).Sections {
 		for _, s := range section.Statements {
 			sentences++
@@ -135,22 +137,143 @@ func TestEverySentenceIsInTheLog(t *testing.T) {
 				t.Errorf("%q rests on %v of %d entries", s.Says, s.Entries, l.State.Size())
 				continue
 			}
+			if !slices.Equal(s.Commands, showing(s.Entries)) && !strings.HasPrefix(strings.Join(s.Commands, "; "), fmt.Sprintf("arl incident show %d", incident)) {
+				t.Errorf("%q is shown by %q", s.Says, s.Commands)
+			}
+			first, last := &l.Entries[s.Entries[0]], &l.Entries[s.Entries[len(s.Entries)-1]]
+			took := fmt.Sprint(time.Duration(last.RegisteredAt-first.RegisteredAt) * time.Millisecond)
+			switch x, is := last.Body.(*entry.Execution); {
+			case is && section.ID == "happened":
+				executions++
+				if len(s.Entries) != 2 {
+					t.Errorf("%q rests on %v", s.Says, s.Entries)
+				}
+				declares, _ := first.Body.(*entry.Execution)
+				for _, want := range []string{string(x.Ref()), " as " + string(declares.Effect), "it is " + string(x.Progress)} {
+					if declares.Ref() != x.Ref() || !strings.Contains(s.Says, want) {
+						t.Errorf("%q does not say %q, as entries %v do", s.Says, want, s.Entries)
+					}
+				}
+			case strings.HasPrefix(s.Says, "From the first report"):
+				waits++
+				if !strings.HasSuffix(s.Says, ": "+took+".") || strings.Contains(strings.Join(s.Commands, ""), "show") {
+					t.Errorf("%q: entries %v are %s apart, and the commands are %q", s.Says, s.Entries, took, s.Commands)
+				}
+			}
 			if len(s.Entries) > 1 {
 				continue
 			}
-			e := &l.Entries[s.Entries[0]]
-			if s.At != e.RegisteredAt {
-				t.Errorf("%q happened at %d, and entry %d at %d", s.Says, s.At, e.Index, e.RegisteredAt)
+			if s.At != first.RegisteredAt {
+				t.Errorf("%q happened at %d, and entry %d at %d", s.Says, s.At, first.Index, first.RegisteredAt)
 			}
-			for _, want := range saidBy(e, section.ID) {
+			for _, want := range saidBy(first, section.ID) {
 				if !strings.Contains(s.Says, want) {
-					t.Errorf("%s: %q does not say %q, as entry %d does", section.ID, s.Says, want, e.Index)
+					t.Errorf("%s: %q does not say %q, as entry %d does", section.ID, s.Says, want, first.Index)
 				}
 			}
 		}
 	}
-	if sentences < 30 {
-		t.Errorf("the page has %d sentences", sentences)
+	if sentences < 30 || executions != 3 || waits != 3 {
+		t.Errorf("the page has %d sentences, %d about executions, and %d about waits", sentences, executions, waits)
+	}
+}
+
+// showing are the commands that show entries.
+func showing(indexes []uint64) (commands []string) {
+	for _, index := range indexes {
+		commands = append(commands, fmt.Sprintf("arl entry get %d", index))
+	}
+	return commands
+}
+
+// TestNoCost tells work that cost nothing from work of which nobody declares a cost.
+func TestNoCost(t *testing.T) {
+	says := func(costs ...*int64) (list []string) {
+		l := foldlog.New(t)
+		for i, cost := range costs {
+			var parents []entry.Ref
+			if i > 0 {
+				parents = []entry.Ref{entry.NewRef("a", fmt.Sprint("x", i-1))}
+			}
+			for _, progress := range []entry.Progress{entry.Planned, entry.Started, entry.Confirmed} {
+				x := foldlog.Execution(fmt.Sprint("x", i), entry.EffectIrrevocable, parents...)
+				if x.Progress = progress; progress == entry.Confirmed {
+					x.CostMicroUSD = cost
+				}
+				l.Put("a", x)
+			}
+		}
+		incident := l.Signal("a", "a#x0")
+		l.Approve(incident)
+		for _, s := range statements(pageOf(t, l, incident), "cost") {
+			if slices.Equal(s.Commands, showing(s.Entries)) == strings.Contains(s.Says, "in all") {
+				t.Errorf("%q is shown by %q", s.Says, s.Commands)
+			}
+			list = append(list, s.Says)
+		}
+		slices.Sort(list)
+		return list
+	}
+	const none, nothing = "No entry declares a cost of the work a#x0 of a.", "The work a#x0 of a had cost 0.000000 USD."
+	if got := says(nil); !slices.Equal(got, []string{none}) {
+		t.Errorf("nobody declares a cost: %q", got)
+	}
+	if got := says(new(int64(0))); !slices.Equal(got, []string{nothing, "The work of the plan had cost 0.000000 USD in all."}) {
+		t.Errorf("a cost of 0: %q", got)
+	}
+	if got := says(nil, new(int64(700))); !slices.Equal(got, []string{none, "The work a#x1 of a had cost 0.000700 USD.", "The work of the plan had cost 0.000700 USD in all."}) {
+		t.Errorf("one of two: %q", got)
+	}
+}
+
+// TestUnderWay has an execution that is started: no entry that the page reads says so.
+func TestUnderWay(t *testing.T) {
+	l := foldlog.New(t)
+	l.Do("a", "sum", entry.EffectNone)
+	for _, progress := range []entry.Progress{entry.Planned, entry.Started} {
+		x := foldlog.Execution("send", entry.EffectIrrevocable, "a#sum")
+		x.Progress = progress
+		l.Put("b", x)
+	}
+	incident := l.Signal("a", "a#sum")
+	l.Approve(incident)
+	for _, s := range statements(pageOf(t, l, incident), "happened") {
+		if strings.Contains(s.Says, "b#send was built on") {
+			if want := fmt.Sprintf("arl incident show %d --output json", incident); !strings.Contains(s.Says, "it is started") || !slices.Equal(s.Commands, []string{want}) {
+				t.Errorf("%q is shown by %q", s.Says, s.Commands)
+			}
+			return
+		}
+	}
+	t.Error("the page does not have the execution")
+}
+
+// TestFlags names a log in every command that reads one, and in no other.
+func TestFlags(t *testing.T) {
+	l, incident := logOf(t, usual())
+	facts, _ := report.Gather(l.State, incident, l.Head(len(l.Leaves)), testlog.Origin, l.At)
+	var entries []entry.Registered
+	for _, index := range facts.Indexes() {
+		entries = append(entries, l.Entries[index])
+	}
+	r := facts.Report(entries, "--data", "my data")
+	var commands []string
+	for _, section := range r.Sections {
+		for _, s := range section.Statements {
+			commands = append(commands, s.Commands...)
+		}
+	}
+	for _, s := range r.Verify {
+		commands = append(commands, s.Command)
+	}
+	for _, command := range commands {
+		offline := strings.HasPrefix(command, "arl verify ") || strings.Contains(command, " --prove ")
+		if strings.Contains(command, " --data 'my data'") == offline {
+			t.Errorf("%s", command)
+		}
+	}
+	if again := facts.Report(entries); strings.Contains(again.Markdown(), "--data") {
+		t.Error("the facts keep the flags")
 	}
 }
 

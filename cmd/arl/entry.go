@@ -212,11 +212,12 @@ func (a *app) submit(ctx context.Context, c *access.Connection, entries []*entry
 func (a *app) entryGetCommand(t *access.Target) *cobra.Command {
 	var receipt bool
 	var out string
+	var w access.Where
 	cmd := &cobra.Command{
 		Use:   "get INDEX",
 		Short: "Show an entry, or its receipt",
 		Long: "Show an entry, and verify that it is in the log. With --receipt, print the receipt of the entry and the receipts\n" +
-			"of the policies and keys that verify its signer, one a line, for arl verify.",
+			"of the policies and keys that verify its signer, one a line, for arl verify. With --data, read a stopped ledger.",
 		Example: "  arl entry get 0 --receipt --out genesis.json",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -224,32 +225,34 @@ func (a *app) entryGetCommand(t *access.Target) *cobra.Command {
 			if err != nil {
 				return exit.Usagef("%q is not an index", args[0])
 			}
-			return a.machine().WithConnection(cmd.Context(), t, func(c *access.Connection) error {
+			w.Target = *t
+			return a.machine().WithLog(cmd.Context(), &w, func(l *access.Log) error {
 				if receipt || out != "" {
-					return a.entryReceipt(cmd.Context(), c, index, out)
+					return a.entryReceipt(cmd.Context(), l, index, out)
 				}
-				return a.entryGet(cmd.Context(), c, index)
+				return a.entryGet(cmd.Context(), l, index)
 			})
 		},
 	}
+	w.RegisterInPlace(cmd.Flags())
 	cmd.Flags().BoolVar(&receipt, "receipt", false, "show the receipt")
 	cmd.Flags().StringVar(&out, "out", "", "file for the receipt (default: standard output)")
 	return cmd
 }
 
-func (a *app) entryReceipt(ctx context.Context, c *access.Connection, index uint64, out string) error {
-	receipt, err := c.Client.Receipt(ctx, index)
+func (a *app) entryReceipt(ctx context.Context, l *access.Log, index uint64, out string) error {
+	receipt, err := l.Receipt(ctx, index)
 	if err != nil {
 		return err
 	}
-	if out != "" {
+	if c, running := l.Registry.(*access.Connection); running && out != "" {
 		return c.WriteBundle(ctx, out, []verify.Receipt{*receipt})
 	}
-	content, err := c.Bundle(ctx, []verify.Receipt{*receipt})
+	content, err := access.ReceiptLines(ctx, l.Registry, l.Root, []verify.Receipt{*receipt})
 	if err != nil {
 		return err
 	}
-	return a.PrintText(string(content))
+	return a.WriteOut(out, content)
 }
 
 // shownEntry is an entry as it is printed.
@@ -272,12 +275,12 @@ func showEntry(e *client.Entry, chain *verify.Chain) shownEntry {
 		chain.Compromise(e.KeyID, e.Index)}
 }
 
-func (a *app) entryGet(ctx context.Context, c *access.Connection, index uint64) error {
-	e, err := c.Client.Entry(ctx, index)
+func (a *app) entryGet(ctx context.Context, l *access.Log, index uint64) error {
+	e, err := l.Entry(ctx, index)
 	if err != nil {
 		return err
 	}
-	chain, err := c.Chain(ctx)
+	chain, err := l.Registry.Chain(ctx)
 	if err != nil {
 		return err
 	}

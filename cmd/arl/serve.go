@@ -138,8 +138,14 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		Passphrase: terminal.Once(a.Passphrase), NewPassphrase: terminal.Once(a.ForNewKeys(o.encrypt)),
 		Fatal: e.alive.Fatal, Failed: o.lastWord.Damaged(counts, cutoff, e.tls), Progress: e.alive.Progress, URIs: o.keys, Cluster: o.cell.Hook(),
 	})
-	if err == nil && !o.cell.On() {
-		if err = n.ContinuesKnown(); err != nil {
+	if err == nil {
+		if !o.cell.On() {
+			err = n.ContinuesKnown()
+		}
+		if err == nil {
+			err = o.engine.Load(n)
+		}
+		if err != nil {
 			err = errors.Join(err, n.Log.Close())
 		}
 	}
@@ -181,9 +187,7 @@ func (a *app) serveNode(ctx context.Context, o *serveOptions, n *node.Node, e *s
 	if err := o.cell.Ready(ctx, n, e.url, config); err != nil {
 		return err
 	}
-	if err := o.engine.Begin(n, config); err != nil {
-		return err
-	}
+	o.engine.Begin(n, config)
 	traced, err := o.trace(ctx, config)
 	if err != nil {
 		return err

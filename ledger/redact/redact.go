@@ -25,8 +25,8 @@ import (
 // Text redacts a text without secrets that anybody knows.
 func Text(text string) string { return New(nil).Text(text) }
 
-// Sparing redacts a text as [Text] does, and leaves each word for which spare holds, such as the name
-// of an entry of the log. Words stand between spaces; marks around them are tried without and with
+// Sparing redacts a text as [Text] does, and leaves each word for which spare holds, such as the
+// name of an execution. Words stand between spaces; marks around them are tried without and with
 // them. A word in a place where a secret stands, as behind "token=", is taken out all the same.
 func Sparing(text string, spare func(word string) bool) string {
 	// Runes of Sutton SignWriting stand for the spared words: no pattern of a secret has them.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"recoveryledger/api/console"
+	"recoveryledger/api/words"
 	"recoveryledger/api/words/runs"
 	"recoveryledger/coord/policyfile"
 	"recoveryledger/coord/recovery"
@@ -77,7 +78,7 @@ func (l *Lab) compare(_ http.ResponseWriter, q *http.Request) (*console.Page, er
 }
 
 func diffCommand(before, after string) string {
-	return "arl report diff " + console.Quoted(before) + " " + console.Quoted(after)
+	return "arl report diff " + words.Quoted(before) + " " + words.Quoted(after)
 }
 
 // compareRuns reads two runs.
@@ -151,7 +152,7 @@ func (l *Lab) startCompare(w http.ResponseWriter, q *http.Request) (*console.Pag
 	if c.before, c.after, err = l.shelf.newPair(); err != nil {
 		return nil, refusal(err)
 	}
-	recoverCommand := "arl recover --scenario " + console.Quoted(cases.Path)
+	recoverCommand := "arl recover --scenario " + words.Quoted(cases.Path)
 	return l.begin(&job{
 		Title: fmt.Sprintf("Compare %s with %s over %s", names[0], names[1], cases.Name),
 		Command: fmt.Sprintf("%s%s --out before; %s%s --baseline before/%s --out after; arl report diff before after",

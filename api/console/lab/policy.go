@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"recoveryledger/api/console"
+	"recoveryledger/api/words"
 	"recoveryledger/coord/policyfile"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/scenario"
@@ -195,7 +196,7 @@ func (l *Lab) edit(w http.ResponseWriter, q *http.Request) (*console.Page, error
 
 // policyPage completes the page of a text.
 func (l *Lab) policyPage(body *policyPage) (*console.Page, error) {
-	name, command := cmp.Or(body.Name, "policy"), "arl policy lint "+console.Quoted(cmp.Or(body.Name, "FILE"))
+	name, command := cmp.Or(body.Name, "policy"), "arl policy lint "+words.Quoted(cmp.Or(body.Name, "FILE"))
 	path := ""
 	if body.ID != "" {
 		i, err := l.shelf.find("policy", aPolicy, body.ID)
@@ -203,7 +204,7 @@ func (l *Lab) policyPage(body *policyPage) (*console.Page, error) {
 			return nil, err
 		}
 		path = i.Path
-		command = "arl policy lint " + console.Quoted(path)
+		command = "arl policy lint " + words.Quoted(path)
 	}
 	var err error
 	body.Problems, err = policyfile.Lint(name, []byte(body.Text), func() ([]recovery.Problem, error) { return missingStrategies(name, body.Text) })
@@ -212,7 +213,7 @@ func (l *Lab) policyPage(body *policyPage) (*console.Page, error) {
 	}
 	_, body.Whole, err = policyfile.Plain(name, []byte(body.Text))
 	if path != "" && err == nil && len(body.Problems) == 0 && body.Whole {
-		body.Apply = "arl policy apply " + console.Quoted(path) + " --reason …"
+		body.Apply = "arl policy apply " + words.Quoted(path) + " --reason …"
 	}
 	body.InForce = l.cfg.InForce != nil
 	if _, _, body.Policies, err = l.shelf.list(); err != nil {

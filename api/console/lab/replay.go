@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"recoveryledger/api/console"
+	"recoveryledger/api/words"
 	"recoveryledger/api/words/runs"
 	"recoveryledger/coord/recovery/engine"
 )
@@ -45,14 +46,14 @@ func (l *Lab) startReplay(w http.ResponseWriter, q *http.Request) (*console.Page
 	if err != nil {
 		return nil, err
 	}
-	o, command := engine.ReplayOptions{Workers: l.cfg.Workers}, "arl replay "+console.Quoted(run.Path)
+	o, command := engine.ReplayOptions{Workers: l.cfg.Workers}, "arl replay "+words.Quoted(run.Path)
 	if id := values.Get("scenario"); id != "" {
 		of, err := l.shelf.find("scenario", aScenario, id)
 		if err != nil {
 			return nil, err
 		}
 		o.Scenario = of.Path
-		command += " --scenario " + console.Quoted(of.Path)
+		command += " --scenario " + words.Quoted(of.Path)
 	}
 	var found engine.Comparison
 	return l.begin(&job{

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"recoveryledger/api/console"
+	"recoveryledger/api/words"
 	"recoveryledger/api/words/runs"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
@@ -92,7 +93,7 @@ func (l *Lab) report(_ http.ResponseWriter, q *http.Request) (*console.Page, err
 	for _, n := range r.Near {
 		body.Near = append(body.Near, nearRow{NearLimit: n, At: figure.Exact(n.Param, n.Value), Links: caseLinks(at+"/case", n.Cases)})
 	}
-	return &console.Page{Name: "run", Title: "Run " + run.Name, Command: "arl report show " + console.Quoted(run.Path), Body: body}, nil
+	return &console.Page{Name: "run", Title: "Run " + run.Name, Command: "arl report show " + words.Quoted(run.Path), Body: body}, nil
 }
 
 func caseLinks(at string, ids []string) (links []caseLink) {
@@ -157,7 +158,7 @@ func (l *Lab) cases(_ http.ResponseWriter, q *http.Request) (*console.Page, erro
 		}
 		body.Rows = append(body.Rows, caseRow{caseLink: caseLinks(at+"/case", []string{t.Case})[0], Status: t.Status, Failure: failure, Actions: len(t.Rungs), Reason: t.Reason})
 	}
-	command := "cat " + console.Quoted(run.Path+"/"+engine.TracesFile)
+	command := "cat " + words.Quoted(run.Path+"/"+engine.TracesFile)
 	return &console.Page{Name: "cases", Title: "Cases of " + run.Name, Command: command, Body: body}, nil
 }
 
@@ -205,7 +206,7 @@ func caseOf(ctx context.Context, c engine.Config, path, id, flags string) (*cons
 		d := &decisions[i]
 		body.Decisions = append(body.Decisions, decision{runs.DecisionTitle(d), d.Outcome, d.Reasoning})
 	}
-	command := fmt.Sprintf("sed -n %dp %s | arl policy explain --case -%s", line, console.Quoted(path), flags)
+	command := fmt.Sprintf("sed -n %dp %s | arl policy explain --case -%s", line, words.Quoted(path), flags)
 	return &console.Page{Name: "case", Title: "Case " + id, Command: command, Body: body}, body, nil
 }
 
@@ -251,13 +252,13 @@ func (l *Lab) flags(p *recovery.Policy, s *engine.Snapshot) (string, error) {
 		return "", err
 	}
 	path, err = l.shelf.hide("outcomes-"+string(entry.DigestOf(content))[len("sha256:"):]+".json", content)
-	return fmt.Sprintf("%s --simulate %s --seed %d", text, console.Quoted(path), s.Seed), err
+	return fmt.Sprintf("%s --simulate %s --seed %d", text, words.Quoted(path), s.Seed), err
 }
 
 // policyFlags names the file of a policy in a terminal; an empty path names the built-in rules.
 func policyFlags(p *recovery.Policy, path string) (text string) {
 	if path != "" {
-		text = " --policy " + console.Quoted(path)
+		text = " --policy " + words.Quoted(path)
 	}
 	if len(p.Missing(nil)) > 0 { // the lab asks no strategy
 		text += " --allow-missing-strategies"

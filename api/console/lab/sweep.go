@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"recoveryledger/api/console"
+	"recoveryledger/api/words"
 	"recoveryledger/api/words/runs"
 	"recoveryledger/coord/recovery"
 	"recoveryledger/coord/recovery/engine"
@@ -104,7 +105,7 @@ func (l *Lab) startSweep(w http.ResponseWriter, q *http.Request) (*console.Page,
 	s := &sweepJob{sweep: sweep, scenario: cases.Path}
 	return l.begin(&job{
 		Title:   "Sweep of " + param + " over " + cases.Name,
-		Command: fmt.Sprintf("arl sweep --scenario %s --param %s%s", console.Quoted(cases.Path), console.Quoted(text), policyFlags(p, path)),
+		Command: fmt.Sprintf("arl sweep --scenario %s --param %s%s", words.Quoted(cases.Path), words.Quoted(text), policyFlags(p, path)),
 		unit:    "bytes",
 		back: "/lab/sweep?" + url.Values{"scenario": {values.Get("scenario")}, "policy": {values.Get("policy")},
 			"field": {values.Get("field")}, "range": {values.Get("range")}}.Encode(),

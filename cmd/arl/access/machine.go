@@ -84,6 +84,18 @@ func (w *Where) RegisterInPlace(flags *pflag.FlagSet) {
 	flags.StringVar(&w.Anchor, "anchor", "", "anchor file of --data (default: the directory's name with .anchor)")
 }
 
+// InPlaceFlags are the flags that name a stopped ledger, as a command line has them; none: a server
+// is asked.
+func (w *Where) InPlaceFlags() (words []string) {
+	if w.Data != "" {
+		words = append(words, "--data", w.Data)
+	}
+	if w.Data != "" && w.Anchor != "" {
+		words = append(words, "--anchor", w.Anchor)
+	}
+	return words
+}
+
 // RegisterKept adds the flag of commands that fold the log.
 func (w *Where) RegisterKept(flags *pflag.FlagSet) {
 	flags.BoolVar(&w.noCache, "no-cache", false, "read the whole log, and neither use nor keep its fold in ARL_HOME")

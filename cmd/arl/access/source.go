@@ -3,7 +3,9 @@ package access
 import (
 	"context"
 	"errors"
+	"slices"
 
+	"recoveryledger/api/client"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/trust"
@@ -86,6 +88,26 @@ func (m *Machine) WithLog(ctx context.Context, w *Where, use func(*Log) error) e
 		}
 	}
 	return errors.Join(err, n.Log.Close())
+}
+
+// Entry returns the entry at index, proven to be in the log and signed by a key that counted.
+func (l *Log) Entry(ctx context.Context, index uint64) (*client.Entry, error) {
+	if c, running := l.Registry.(*Connection); running {
+		return c.Client.Entry(ctx, index)
+	}
+	receipt, err := l.Receipt(ctx, index)
+	if err != nil {
+		return nil, err
+	}
+	signers, err := links(ctx, l.Registry, []verify.Receipt{*receipt})
+	if err != nil {
+		return nil, err
+	}
+	report, err := l.Root.Verify(verify.Material{Receipts: slices.Concat([]verify.Receipt{*receipt}, signers)})
+	if err != nil {
+		return nil, err
+	}
+	return &client.Entry{Entry: *report.Subject, Receipt: *receipt}, nil
 }
 
 // OpenLog returns the log of the connection's ledger.

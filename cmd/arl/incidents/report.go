@@ -29,7 +29,7 @@ func ReportCommand(t *terminal.Terminal, machine func() *access.Machine, where *
 		Short: "Write a page about an incident for people",
 		Long: "Write one page about an incident for people who were not there: what happened, when, who decided on what basis,\n" +
 			"what was undone and what was not, what it cost, and how to verify each sentence. Each sentence names the entries\n" +
-			"that say so, and the command that shows them. The page is Markdown; with --html it is a page to print; with\n" +
+			"that say so, and the commands that show them. The page is Markdown; with --html it is a page to print; with\n" +
 			"--output json it is its content. The same entries make the same page.",
 		Example: "  arl incident report 17 --html --out incident-17.html",
 		Args:    cobra.ExactArgs(1),
@@ -45,7 +45,7 @@ func ReportCommand(t *terminal.Terminal, machine func() *access.Machine, where *
 				return err
 			}
 			return machine().WithFold(cmd.Context(), where, func(l *access.Log, f *access.Fold) error {
-				r, err := reportOf(cmd.Context(), l, f, id)
+				r, err := reportOf(cmd.Context(), l, f, id, where.InPlaceFlags()...)
 				if err != nil {
 					return err
 				}
@@ -58,8 +58,8 @@ func ReportCommand(t *terminal.Terminal, machine func() *access.Machine, where *
 	return cmd
 }
 
-// reportOf makes the page about an incident from the entries of a folded log.
-func reportOf(ctx context.Context, l *access.Log, f *access.Fold, id uint64) (*report.Report, error) {
+// reportOf makes the page about an incident from the entries of a folded log, which flags name.
+func reportOf(ctx context.Context, l *access.Log, f *access.Fold, id uint64, flags ...string) (*report.Report, error) {
 	if _, err := f.Incident(id); err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func reportOf(ctx context.Context, l *access.Log, f *access.Fold, id uint64) (*r
 	if err != nil {
 		return nil, err
 	}
-	return facts.Report(entries), nil
+	return facts.Report(entries, flags...), nil
 }
 
 // write writes the page in the form that the flags say.

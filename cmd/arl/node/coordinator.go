@@ -23,7 +23,7 @@ func (n *Node) coordinator() *coordinator.Coordinator {
 		Replica:   n.Replica,
 		Log:       coordinatorLog{n.Log},
 		Principal: Coordinator,
-		Seal:      n.seal,
+		Seal:      sealing(keyCoordinator, n.signer),
 		Has:       n.Log.Has,
 		Silent: func(of coord.Silence) {
 			what := "an incident was dismissed: no approver answered in time, and nothing is undone"

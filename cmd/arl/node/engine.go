@@ -16,6 +16,7 @@ import (
 type Engine struct {
 	key    string
 	hourly int64
+	signer *keys.Signer // nil: there is none
 }
 
 // Register adds the flags.
@@ -24,20 +25,29 @@ func (e *Engine) Register(flags *pflag.FlagSet) {
 	flags.Int64Var(&e.hourly, "engine-quota", 0, "cases an hour that are recorded for clients without a certificate, all together")
 }
 
-// Begin has the server record.
-func (e *Engine) Begin(n *Node, config *server.Config) error {
+// Load loads the engine's key, before anything tries the keys of the node.
+func (e *Engine) Load(n *Node) (err error) {
 	switch {
 	case e.hourly < 0:
 		return exit.Usagef("--engine-quota %d: want 0 or more", e.hourly)
 	case e.key == "":
 		return nil
 	}
-	signer, err := keys.Load(e.key, n.passphrase)
-	if err != nil {
+	if e.signer, err = keys.Load(e.key, n.passphrase); err != nil {
 		return exit.KeyFile(err)
 	}
+	n.watch(keyEngine, e.signer.URI(), e.signer.Try, e.signer.Watch)
+	return nil
+}
+
+// Begin has the server record, if there is a key.
+func (e *Engine) Begin(n *Node, config *server.Config) {
+	if e.signer == nil {
+		return
+	}
+	signer := e.signer
 	id, rules := signer.Public().KeyID(), &coord.Rules{}
-	config.Attempts = attempts.New(attempts.Config{Submit: n.Log.SubmitOrDoubt, Origin: n.Origin, Sign: signer.Sign, Hourly: e.hourly,
+	config.Attempts = attempts.New(attempts.Config{Submit: n.Log.SubmitOrDoubt, Origin: n.Origin, Sign: sealing(keyEngine, signer), Hourly: e.hourly,
 		Owner: func() (entry.Principal, bool) { return n.Replica.View().Chain.Owner(id) },
 		Log:   n, Roles: func() []entry.Role {
 			key, _ := n.Replica.View().Chain.KeyInfo(id)
@@ -51,5 +61,4 @@ func (e *Engine) Begin(n *Node, config *server.Config) error {
 			n.Replica.Read(func(s *coord.State) { found = s.Rollouts().Rules(rules.Of(s), digest) })
 			return found
 		}})
-	return nil
 }

@@ -33,7 +33,7 @@ func (n *Node) submitIndex(ctx context.Context, x *entry.LogIndex) error {
 	own.JTI = entry.IndexJTI(n.Origin, x.Size)
 	e, err := entry.New(&own)
 	if err == nil {
-		err = n.seal(e)
+		err = sealing(keyCoordinator, n.signer)(e)
 	}
 	if err == nil {
 		_, err = coordinatorLog{n.Log}.Submit(ctx, e)

@@ -29,6 +29,7 @@ func (u *KeyURIs) Register(flags *pflag.FlagSet) {
 const (
 	keyLedger      = "ledger"
 	keyCoordinator = "coordinator"
+	keyEngine      = "engine"
 )
 
 // tryEvery is how often a key in a KMS is tried, so that people hear of a KMS that is away before
@@ -81,14 +82,16 @@ func (n *Node) keepCoordinatorKey() error {
 	return nil
 }
 
-// seal signs an entry of the coordinator. A key that is away is a refusal: the coordinator goes on,
-// and tries again.
-func (n *Node) seal(e *entry.Entry) error {
-	err := n.signer.Sign(e)
-	if _, away := errors.AsType[*keys.KMSError](err); away {
-		return entry.Refuse(entry.NotReady, "", "the coordinator's key does not sign: %v", err)
+// sealing returns what signs entries with a key of the ledger. A key that is away is a refusal:
+// whoever wants the signature goes on, and tries again.
+func sealing(name string, signer *keys.Signer) func(*entry.Entry) error {
+	return func(e *entry.Entry) error {
+		err := signer.Sign(e)
+		if _, away := errors.AsType[*keys.KMSError](err); away {
+			return entry.Refuse(entry.NotReady, "", "the %s's key does not sign: %v", name, err)
+		}
+		return err
 	}
-	return err
 }
 
 // watched is a key in a KMS that is used and tried while the ledger runs.

@@ -32,8 +32,8 @@ func (y *Notifying) Register(flags *pflag.FlagSet) {
 	flags.StringVar(&y.path, "notify", "", "file of endpoints to notify of what people have to know (docs/notifications.md)")
 }
 
-// Check reads the notification file with read, and looks for what it names, so that a mistake leaves
-// nothing behind.
+// Check reads the notification file with read, and looks for what it names, so that a mistake
+// leaves nothing behind.
 func (y *Notifying) Check(read func(name string, limit int64) ([]byte, error)) error {
 	if y.path == "" {
 		return nil
