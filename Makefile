@@ -254,6 +254,8 @@ goreleaser: $(GORELEASER) ## bin/goreleaser: a snapshot of the archives by gorel
 		cmd/arl/packages/goreleaser.yaml >bin/goreleaser.yaml
 	$(GORELEASER) release --snapshot --clean --config bin/goreleaser.yaml
 	cd bin/goreleaser && sha256sum --check SHA256SUMS && mkdir unpacked && \
+		for archive in arl_*.tar.gz; do tar --list --verbose --gzip --file $$archive; done | \
+			awk '$$1 !~ /^-rw[x-]r-[x-]r-[x-]$$/ || $$2 != "root/root" { print; bad = 1 } END { exit bad }' && \
 		tar --extract --gzip --file arl_*_$$(go env GOOS)_$$(go env GOARCH).tar.gz --directory unpacked && ls -l unpacked && \
 		unpacked/arl version | grep -q 'version  *$(VERSION)'
 
