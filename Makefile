@@ -3,7 +3,7 @@
 # The pinned tools that lint needs are built from source under bin/tools by make
 # tools.
 
-VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION  ?= $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null || echo devel)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
 DATA     ?= ./data
 LISTEN   ?= 127.0.0.1:8087
@@ -236,13 +236,13 @@ draft: $(IDNITS) ## the Internet-Draft as text, HTML and XML, checked by idnits;
 release packages goreleaser: export VERSION := $(VERSION)
 release packages goreleaser: export REVISION := $(REVISION)
 release packages goreleaser: export SOURCE_DATE_EPOCH := $(shell git log -1 --format=%ct)
-release packages: export PACKAGE_VERSION := $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null | sed 's/^v//; s/-/+/; s/-/./g' | grep . || TZ=UTC git log -1 --format=0~%cd.%h --date=format-local:%Y%m%d%H%M%S)
+release packages: export PACKAGE_VERSION := $(shell git describe --tags --match 'v[0-9]*' --abbrev=12 2>/dev/null | sed 's/^v//; s/-/+/; s/-/./g' | grep . || TZ=UTC git log -1 --abbrev=12 --format=0~%cd.%h --date=format-local:%Y%m%d%H%M%S)
 
 release: $(NFPM) $(CYCLONEDX) ## bin/release: static program, packages, bill of materials, provenance: the same bytes everywhere
 	@rm -rf bin/release && cmd/arl/packages/build $(CURDIR)/bin/release $(NFPM) $(CYCLONEDX) && ls -l bin/release
 
 packages: release ## build bin/release twice, install it in a system of its own, and start a container (needs root, Debian packages)
-	@cmd/arl/packages/twice $(CURDIR)/bin/release $(NFPM) $(CYCLONEDX)
+	@cmd/arl/packages/twice $(CURDIR)/bin/release $(NFPM) $(CYCLONEDX) $(MAKEOVERRIDES)
 	@cmd/arl/packages/try $(CURDIR)/bin/release $(NFPM)
 	@cmd/arl/packages/container $(CURDIR)/bin/release
 
