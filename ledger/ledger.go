@@ -61,7 +61,7 @@ var (
 	// ErrMissing reports an entry that was acknowledged and is not in the database. It is
 	// ErrCorrupt.
 	ErrMissing = fmt.Errorf("%w: missing", ErrCorrupt)
-	// ErrRolledBack reports a log that lacks entries under a tree head that was signed, or has others.
+	// ErrRolledBack reports a log that does not contain the tree of a head that was signed.
 	ErrRolledBack = errors.New("ledger: the log is older than what was signed")
 	// ErrLost reports keys that have signed tree heads, and no log of them.
 	ErrLost = errors.New("ledger: the log is gone")

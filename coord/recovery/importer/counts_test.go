@@ -8,8 +8,8 @@ import (
 	"recoveryledger/coord/recovery/scenario"
 )
 
-// An import that ends by an interrupt, or by an error that is not about the file, accuses no record:
-// what was read of cases that nobody took up does not count as read.
+// An import that ends by an interrupt, or by an error that is not about the file, accuses no
+// record: what was read of cases that nobody took up does not count as read.
 func TestInterruptedImportsAccuseNoRecord(t *testing.T) {
 	row := func(name string) string { return `{"case":"` + name + `","seq":0,"class":"ok"}` + "\n" }
 	spans := strings.Join([]string{rowOf(1, 1), rowOf(2, 1), rowOf(2, 2), rowOf(3, 1)}, "\n")
