@@ -70,7 +70,7 @@ func TestApprove(t *testing.T) {
 	keyboard.says("0 of 2 approvals")
 	keyboard.focused(`a[href$="/act/approve"]`)
 	keyboard.do(chromedp.KeyEvent("\r"))
-	keyboard.says("1 of 2 approvals then")                                          // what the act will do
+	keyboard.says("1 of 2 approvals then")            // what the act will do
 	keyboard.says("Members that cannot be undone: 1") // and what it cannot undo
 	for _, broken := range keyboard.axe() {
 		t.Errorf("the page that approves: %s", broken)

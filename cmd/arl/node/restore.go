@@ -125,8 +125,9 @@ func Restore(ctx context.Context, o Options, r *Restoring) (*Restored, error) {
 }
 
 // checkSignatures checks every signature that a key of the ledger made on the tree head of a
-// backup, which has all of these keys. The import reads those of the Ed25519 keys alone. A signature
-// by no key here is a damaged one of the ledger if it has the ledger's name, or the hash of a key.
+// backup, which has all of these keys. The import reads those of the Ed25519 keys alone. A
+// signature by no key here is a damaged one of the ledger if it has the ledger's name, or the hash
+// of a key.
 func (n *Node) checkSignatures(backed string) error {
 	path := filepath.Join(backup.LogDir(backed), export.Checkpoint)
 	signed, err := os.ReadFile(path)
