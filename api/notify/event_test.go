@@ -61,17 +61,21 @@ func (l *teller) fails(id string, retries int64, reason string) string {
 	l.t.Helper()
 	body := l.create(id, "", "new", retries)
 	l.Put("o", &body)
-	step := func(iss entry.Principal, op string, reason string) *entry.Registered {
-		next, err := l.State.DraftTask(coord.TaskOrder{Task: body.Task, Op: op, Agent: "a", Reason: reason})
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		return &l.Entries[l.Put(iss, next)]
-	}
-	step("o", entry.TaskReassign, "by hand")
-	step("a", entry.TaskStart, "begun")
+	l.moves("o", body.Task, entry.TaskReassign, "by hand")
+	l.moves("a", body.Task, entry.TaskStart, "begun")
 	l.At += 120_000 // the lease is lost
-	return l.tell(step("k", entry.TaskFail, reason))
+	return l.tell(l.moves("k", body.Task, entry.TaskFail, reason))
+}
+
+// moves registers the next step of a task, which agent a works at.
+func (l *teller) moves(iss entry.Principal, ref entry.Ref, op, reason string) *entry.Registered {
+	l.t.Helper()
+	task, _ := l.State.Task(ref)
+	next, ok := task.Move(op, "a", reason)
+	if !ok {
+		l.t.Fatalf("%s: no %s", ref, op)
+	}
+	return &l.Entries[l.Put(iss, next)]
 }
 
 // blocks has the agent of a new task ask a person.
@@ -79,17 +83,9 @@ func (l *teller) blocks(id, reason string) string {
 	l.t.Helper()
 	body := l.create(id, "", "new", 1)
 	l.Put("o", &body)
-	for _, step := range []struct {
-		iss entry.Principal
-		op  string
-	}{{"o", entry.TaskReassign}, {"a", entry.TaskStart}, {"a", entry.TaskBlock}} {
-		next, err := l.State.DraftTask(coord.TaskOrder{Task: body.Task, Op: step.op, Agent: "a", Reason: reason})
-		if err != nil {
-			l.t.Fatal(err)
-		}
-		l.Put(step.iss, next)
-	}
-	return l.tell(&l.Entries[len(l.Entries)-1])
+	l.moves("o", body.Task, entry.TaskReassign, reason)
+	l.moves("a", body.Task, entry.TaskStart, reason)
+	return l.tell(l.moves("a", body.Task, entry.TaskBlock, reason))
 }
 
 // TestNoSecrets writes a token into every free text that reaches a message: the message does not
