@@ -114,15 +114,15 @@ func (s *State) admitProgress(x *entry.Execution, number uint32, old *scope.Node
 	key := *s.executions.keyOf.At(number)
 	switch step := progressOf(x); {
 	case x.IdempotencyKey != "" && key != 0 && *s.executions.keys.At(key - 1) != digestOf(x.IdempotencyKey):
-		second := conflict("idempotency_key", "not that of entry %d, and it never changes", old.First)
+		second := conflict("idempotency_key", "not that of entry %d in workflow %s, and it never changes", old.First, wid)
 		second.Against = old.First
 		return second
-	case x.IdempotencyKey != "" && key == 0:
-		return conflict("idempotency_key", "entry %d named none, and a later entry adds none", old.First)
 	case string(x.Wid) != wid:
 		return conflict("wid", "the value is %s since entry %d, and never changes", wid, old.First)
 	case effectOf(x) != old.Effect:
 		return conflict("effect", "the value is %s since entry %d, and never changes", effects[old.Effect], old.First)
+	case x.IdempotencyKey != "" && key == 0:
+		return conflict("idempotency_key", "entry %d named none, and a later entry adds none", old.First)
 	case len(x.Parents) != s.graph.ParentsOf(number):
 		return conflict("parents", "%d instead of the %d of entry %d; they never change", len(x.Parents), s.graph.ParentsOf(number), old.First)
 	case !s.compensatesSame(x, number):

@@ -194,6 +194,16 @@ var executionRules = []refusal{
 		x.Effect = entry.EffectCompensable
 		return w.sign(x)
 	}, entry.StateConflict, "effect"},
+	{"EXE-1 effect changes, and brings its key", func(w *world) *entry.Entry {
+		x := w.exec("a", "plan")
+		x.Effect, x.IdempotencyKey, x.Progress = entry.EffectIrrevocable, someDigest("late"), entry.Started
+		return w.sign(x)
+	}, entry.StateConflict, "effect"},
+	{"EXE-1 key changes, beside the workflow", func(w *world) *entry.Entry {
+		x := w.mail(entry.Confirmed)
+		x.Wid, x.IdempotencyKey = "another", someDigest("another")
+		return w.sign(x)
+	}, entry.StateConflict, "idempotency_key"},
 	{"EXE-1 key changes", func(w *world) *entry.Entry {
 		x := w.mail(entry.Confirmed)
 		x.IdempotencyKey = someDigest("another")

@@ -171,11 +171,11 @@ func (a *author) cost() {
 		switch {
 		case declared:
 			a.sayf(index, "%s", text)
-		case m.CostMicroUSD != 0: // an entry between its first and its last declares it
+		case m.CostMicroUSD != 0: // an entry between the first and the last declares the cost
 			index = m.Index
 			a.derive([]uint64{index}, text, a.whole())
 		default:
-			a.say(a.entriesOf(&m), fmt.Sprintf("No entry declares a cost of the work %s of %s.", m.Exec, m.Agent))
+			a.say(a.entriesOf(&m), fmt.Sprintf("Neither the first nor the last entry of the work %s of %s declares a cost.", m.Exec, m.Agent))
 			continue
 		}
 		all = append(all, index)
@@ -185,11 +185,12 @@ func (a *author) cost() {
 	}
 }
 
-// priced returns the index of the entry that declares the cost of a member: its last or its first.
+// priced returns the index of the entry that declares the cost of a member, if that is its last entry
+// or its first.
 func (a *author) priced(m *api.PlanMember) (index uint64, declared bool) {
 	for _, index := range slices.Backward(a.entriesOf(m)) {
 		if e := a.at[index]; e != nil {
-			if x, ok := e.Body.(*entry.Execution); ok && x.CostMicroUSD != nil {
+			if x, ok := e.Body.(*entry.Execution); ok && x.CostMicroUSD != nil && *x.CostMicroUSD == m.CostMicroUSD {
 				return index, true
 			}
 		}

@@ -214,7 +214,7 @@ func TestNoCost(t *testing.T) {
 		slices.Sort(list)
 		return list
 	}
-	const none, nothing = "No entry declares a cost of the work a#x0 of a.", "The work a#x0 of a had cost 0.000000 USD."
+	const none, nothing = "Neither the first nor the last entry of the work a#x0 of a declares a cost.", "The work a#x0 of a had cost 0.000000 USD."
 	if got := says(nil); !slices.Equal(got, []string{none}) {
 		t.Errorf("nobody declares a cost: %q", got)
 	}

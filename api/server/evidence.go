@@ -37,6 +37,7 @@ type Evidence struct {
 
 	kept map[[sha256.Size]byte]bool // by hash of the PAE, which holds iss and jti
 	from map[entry.Principal]int    // objects kept, by issuer
+	left map[[sha256.Size]byte]bool // objects that the file did not take, as kept; at most maxLeft
 }
 
 // equivocation is a line of the file.
@@ -66,7 +67,7 @@ func OpenEvidence(path string) (*Evidence, error) {
 }
 
 func newEvidence(file *os.File) *Evidence {
-	return &Evidence{file: file, max: maxEvidence, kept: map[[sha256.Size]byte]bool{}, from: map[entry.Principal]int{}}
+	return &Evidence{file: file, max: maxEvidence, kept: map[[sha256.Size]byte]bool{}, from: map[entry.Principal]int{}, left: map[[sha256.Size]byte]bool{}}
 }
 
 // Close closes the file.
@@ -126,8 +127,8 @@ func (e *Evidence) read(number uint64) (*equivocation, *entry.Entry, error) {
 	return readEquivocation(line)
 }
 
-// keep appends an object whose id an entry of the log has. known says that the file had the object
-// before; kept says that the file has it now, and is false if the file has no room.
+// keep appends an object whose id an entry of the log has. known says that the object came before;
+// kept says that the file has the object now, and is false if the file has no room.
 func (e *Evidence) keep(object *entry.Entry, refused *entry.Refusal) (known, kept bool, err error) {
 	var line bytes.Buffer
 	if err := json.MarshalWrite(&line, equivocation{refused.Detail, refused.Against, api.NewEnvelope(object)}); err != nil {
@@ -136,22 +137,29 @@ func (e *Evidence) keep(object *entry.Entry, refused *entry.Refusal) (known, kep
 	line.WriteByte('\n')
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.kept[sha256.Sum256(object.PAE())] {
+	hash := sha256.Sum256(object.PAE())
+	if e.kept[hash] {
 		return true, true, nil
 	}
+	known = e.left[hash]
+	if len(e.left) == maxLeft {
+		clear(e.left)
+	}
+	e.left[hash] = true
 	if e.from[object.Header.Iss] >= maxIssuerEvidence || e.size+int64(line.Len()) > e.max {
-		return false, false, nil
+		return known, false, nil
 	}
 	_, err = e.file.WriteAt(line.Bytes(), e.size)
 	if err == nil {
 		err = e.file.Sync()
 	}
 	if err != nil { // half a line would spoil the next one
-		return false, false, errors.Join(err, e.file.Truncate(e.size))
+		return known, false, errors.Join(err, e.file.Truncate(e.size))
 	}
+	delete(e.left, hash)
 	e.note(object, e.size)
 	e.size += int64(line.Len())
-	return false, true, nil
+	return known, true, nil
 }
 
 // keepEvidence keeps an entry that was refused as id-conflict, if a key of its issuer signed
@@ -169,7 +177,7 @@ func (s *Server) keepEvidence(c echo.Context, e *entry.Entry, refused *entry.Ref
 	if s.cfg.Evidence != nil {
 		known, kept, err = s.cfg.Evidence.keep(e, refused)
 	}
-	if !known { // also if there is no room: whoever has the key goes on
+	if !known { // also if the file has no room for it
 		s.metrics.Violated(metrics.Equivocated)
 	}
 	write, level := s.sampled, slog.LevelWarn

@@ -177,8 +177,11 @@ func TestEvidenceOfOneIssuerIsBounded(t *testing.T) {
 	c.restart()
 	before, err := strconv.Atoi(c.metric(invariantSeries(metrics.Equivocated)))
 	must(t, err)
-	if c.conflict(other(t, c.agent, x, "one-more")) {
-		t.Fatal("one past the limit was kept")
+	more := other(t, c.agent, x, "one-more")
+	for range 3 { // it counts once
+		if c.conflict(more) {
+			t.Fatal("one past the limit was kept")
+		}
 	}
 	if n := c.metric(invariantSeries(metrics.Equivocated)); n != strconv.Itoa(before+1) {
 		t.Errorf("%d equivocations before one that has no room, and %s after it", before, n)

@@ -41,9 +41,11 @@ const (
 	maxPooled = 1 << 20
 
 	// maxEvidence is the size of the evidence file in bytes. maxIssuerEvidence is the number
-	// of objects of one issuer in the file. One object convicts the issuer.
+	// of objects of one issuer in the file. One object convicts the issuer. maxLeft is the number of
+	// further objects that are remembered, so that each counts once.
 	maxEvidence       = 64 << 20
 	maxIssuerEvidence = 16
+	maxLeft           = 1024
 
 	rateDefault          = 5000 // requests a second from one address
 	headerTimeoutDefault = 5 * time.Second

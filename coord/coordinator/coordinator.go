@@ -44,7 +44,8 @@ type Coordinator struct {
 	Silent func(coord.Silence)
 	// Refused, if not nil, is called with an entry that the ledger refused although the log
 	// had not grown since the draft, but for an entry of the same submission. If the log has
-	// grown, the refusal is no news: the coordinator drafts again.
+	// grown, the refusal is no news: the coordinator drafts again. A decision beyond the limits is
+	// told also if others let the log grow, since they may always do so.
 	Refused func(entry.Body, *entry.Refusal)
 
 	decided decisions
@@ -109,7 +110,7 @@ func (k *Coordinator) Step(ctx context.Context) (size uint64, wake int64, err er
 			done, err := k.write(ctx, now, batch...)
 			refusal, refused := errors.AsType[*entry.Refusal](err)
 			switch {
-			case refused && k.Refused != nil && (done > 0 || !written && k.Replica.View().Size == size):
+			case refused && k.Refused != nil && (done > 0 || !written && (k.Replica.View().Size == size || refusal.Problem == entry.ScopeExceedsPolicy)):
 				k.Refused(batch[done], refusal)
 			case !refused && err != nil:
 				return size, wake, err

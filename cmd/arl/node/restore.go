@@ -199,8 +199,8 @@ func (r *Restoring) importing(n *Node, final destination, m *backup.Manifest, re
 	if err != nil {
 		return nil, err
 	}
-	what := &ledger.ImportConfig{Export: backup.LogDir(r.Backup), Newer: "restore a newer backup",
-		Seen: append(seen, ledger.KnownHead{Head: m.Head, By: "its backup.json names a tree head"})}
+	own := ledger.KnownHead{Head: m.Head, By: "its backup.json names a tree head"}
+	what := &ledger.ImportConfig{Export: backup.LogDir(r.Backup), Newer: "restore a newer backup", Seen: append(seen, own)}
 	anchored, err := ledger.Anchored(final.anchor, n.Origin)
 	switch {
 	case err == nil:
@@ -223,7 +223,7 @@ func (r *Restoring) importing(n *Node, final destination, m *backup.Manifest, re
 		report.AllowedBy, report.Says = "operator", r.AcceptLoss
 	}
 	if len(what.Newest) == 0 { // the backup's own; it must not sign before its word is there
-		what.Newest = append(what.Newest, ledger.KnownHead{Head: m.Head})
+		what.Newest = append(what.Newest, own)
 	}
 	return what, nil
 }
