@@ -185,8 +185,8 @@ func (a *author) cost() {
 	}
 }
 
-// priced returns the index of the entry that declares the cost of a member, if that is its last entry
-// or its first.
+// priced returns the index of the entry that declares the cost of a member, if that is its last
+// entry or its first.
 func (a *author) priced(m *api.PlanMember) (index uint64, declared bool) {
 	for _, index := range slices.Backward(a.entriesOf(m)) {
 		if e := a.at[index]; e != nil {

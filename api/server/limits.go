@@ -40,8 +40,8 @@ const (
 	// maxPooled is the capacity of the largest buffer that is kept for reuse.
 	maxPooled = 1 << 20
 
-	// maxEvidence is the size of the evidence file in bytes. maxIssuerEvidence is the number
-	// of objects of one issuer in the file. One object convicts the issuer. maxLeft is the number of
+	// maxEvidence is the size of the evidence file in bytes. maxIssuerEvidence is the number of
+	// objects of one issuer in the file. One object convicts the issuer. maxLeft is the number of
 	// further objects that are remembered, so that each counts once.
 	maxEvidence       = 64 << 20
 	maxIssuerEvidence = 16
