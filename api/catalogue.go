@@ -125,9 +125,11 @@ func laterTypes() []ProblemType {
 			"wait as long as Retry-After says, then send the same bytes again",
 			"The address sends too fast, too many signature checks wait, the issuer has used its hourly quota (REG-7), too many of its " +
 				"entries wait behind that quota, or it signals a subject again after its signal was dismissed. Nothing was registered, and refused requests cost no quota."},
-		{entry.NotReady, http.StatusServiceUnavailable, "The ledger does not take entries now",
+		{entry.NotReady, http.StatusServiceUnavailable, "The ledger cannot answer this now",
 			"try again later; GET /readyz says when the ledger is ready",
-			"The wall clock is off by more than the policy's max_step_ms, or the server is shutting down. Reading goes on. " +
+			"The detail names the cause. The ledger opens, ends, or waits: for its clock, which is off by more than the policy's max_step_ms; " +
+				"for a key in a KMS that does not sign; for the quorum of the witnesses; for an index entry; for a node of the cluster that leads. " +
+				"Or the ledger has fewer entries than the client has seen proven, so that it was restored, or lags behind. " +
 				"Sending the same bytes again is safe."},
 		{entry.InsufficientStorage, http.StatusInsufficientStorage, "The ledger is short of disk space",
 			"free disk space on the server; the ledger goes on by itself",

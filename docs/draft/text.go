@@ -2,6 +2,7 @@ package draft
 
 import (
 	_ "embed" // the draft
+	"regexp"
 	"strings"
 )
 
@@ -32,5 +33,13 @@ func Statement(id string) (words string, ok bool) {
 		paragraph = paragraph[at+len("). "):]
 	}
 	words = strings.Join(strings.Fields(paragraph), " ")
+	words = named.ReplaceAllString(sections.ReplaceAllString(words, ""), "[$1]")
 	return strings.TrimPrefix(words, "* "), words != ""
 }
+
+// sections are the references to sections and tables of the draft, whose names are in lower case.
+// named are those to other documents, such as RFC9162.
+var (
+	sections = regexp.MustCompile(` \(\{\{[a-z-]+\}\}\)`)
+	named    = regexp.MustCompile(`\{\{([^{}]+)\}\}`)
+)

@@ -104,6 +104,15 @@ func agentRules() []Explanation {
 		{"AGT-1", "the head of a bundle", "The ledger's key must sign the tree head. The head must not be smaller than the head accepted last, must " +
 			"continue it, and must have the witnesses that the pinned root asks for.",
 			"on a fork: do nothing, keep the evidence file, and tell the operator of the ledger"},
+		{"WIT-1", "which witnesses are asked", "The ledger asks every witness of the policy in force that has a URL, and those of policies before it that " +
+			"agents may still be under. A witness without a URL pushes its cosignature.", ""},
+		{"WIT-2", "one tree head a round", "A round asks all witnesses about one tree head: the newest one, or the one right behind a newer index entry. A round ends with " +
+			"the quorum. Without the quorum it ends after five seconds, or when a witness has a newer tree head.", ""},
+		{"WIT-3", "what a witness gets", "A witness gets the size that it cosigned last, the consistency proof and the tree head. A witness that does not " +
+			"answer is asked again after 1 second, then after twice that time, up to a minute.", "arl doctor names the witnesses that the quorum lacks, and why"},
+		{"WIT-4", "witnessed", "When the quorum has cosigned, the tree head is witnessed, and kept. Late cosignatures are added for 16 rounds.", ""},
+		{"WIT-5", "when a round begins", "A round begins when there are new entries and --witness-every is over, or somebody waits for the cosignatures. A log without " +
+			"new entries is cosigned again every third of bundle_max_age_ms.", ""},
 		{"WIT-6", "who may waive the witnesses", "Agents take up a policy with other witnesses only under a head that the witnesses of the policy " +
 			"before have cosigned. If these are down, the group emergency of the policy before may cosign that head in their place. It can waive nothing else.",
 			"apply a policy with other witnesses, and have the approvers of the group cosign the tree head (docs/witness.md)"},

@@ -14,7 +14,7 @@ import (
 // explanation for each.
 func vocabulary() []Explanation {
 	return slices.Concat(incidentWords(), taskWords(), executionWords(), signalWords(), memberWords(), agentWords(),
-		recoveryWords(), reportWords(), failureWords(), doctorWords())
+		recoveryWords(), reportWords(), failureWords(), commandWords())
 }
 
 // sortOf sets the title of explanations: the sort of their words.
@@ -355,10 +355,20 @@ func failureWords() (all []Explanation) {
 	return all
 }
 
-func doctorWords() []Explanation {
-	return sortOf("state of a check of arl doctor",
-		sense("ok", "Nothing is wrong."),
-		sense("warn", "A problem may come. The exit code stays 0."),
-		sense("fail", "Commands on this machine will not work. The line has the remedy."),
+// commandWords explains the words that commands alone print.
+func commandWords() []Explanation {
+	return slices.Concat(
+		sortOf("state of a check of arl doctor",
+			sense("ok", "Nothing is wrong."),
+			sense("warn", "A problem may come. The exit code stays 0."),
+			sense("fail", "Commands on this machine will not work. The line has the remedy."),
+		),
+		sortOf("state of an entry that was submitted",
+			sense("new", "The entry is registered."),
+			sense("was there", "The log had the same entry before. Nothing is added, and the receipt is that of the entry in the log."),
+		),
+		sortOf("verdict of arl log fsck",
+			sense("sound", "The database holds the log whole, and the log has every tree head that is known to be signed."),
+		),
 	)
 }
