@@ -44,7 +44,7 @@ type Recorded struct {
 	Unasked uint64 `json:"unasked,omitzero" doc:"cases that escalated beyond the 1000 of a request, about all of which one question is asked: their attempts are in the log"`
 	Known   uint64 `json:"known" doc:"entries that the log had: the same cases were recorded before"`
 	Reason  string `json:"reason,omitempty" doc:"why nothing was recorded, or nothing more" enum:"not-wanted,no-engine-key,engine-not-enrolled,quota,refused"`
-	Detail  string `json:"detail,omitempty" doc:"of refused: what the ledger said"`
+	Detail  string `json:"detail,omitempty" doc:"of refused: what the ledger said, or that the engine's key does not sign"`
 }
 
 // Reasons why a case is not recorded.

@@ -181,7 +181,7 @@ func (b *Batch) flush(ctx context.Context) error {
 			for i := range open {
 				var err error
 				if entries[i], err = b.recorder.seal(open[i].Attempt, b.engine); err != nil {
-					return nil, err
+					return nil, b.unsigned(err)
 				}
 			}
 			return entries, nil
@@ -251,7 +251,7 @@ func (b *Batch) ask(ctx context.Context, open []entry.Joint) error {
 	}
 	questions, err := b.questions(ctx, open)
 	if err != nil || len(questions) == 0 {
-		return err
+		return b.unsigned(err)
 	}
 	asked, _, err := b.register(ctx, questions)
 	b.count(api.Recorded{Asked: asked})
@@ -333,8 +333,19 @@ func (b *Batch) askRest(ctx context.Context) error {
 	}
 	question.Rest(b.rest, int64(b.said.Unasked))
 	e, err := b.recorder.asking(b.rest)
-	if err == nil {
-		_, _, err = b.register(ctx, []*entry.Entry{e})
+	if err != nil {
+		return b.unsigned(err)
+	}
+	_, _, err = b.register(ctx, []*entry.Entry{e})
+	return err
+}
+
+// unsigned ends the recording if the engine's key signs nothing now, which is a refusal, and
+// returns any other error.
+func (b *Batch) unsigned(err error) error {
+	if refusal, refused := errors.AsType[*entry.Refusal](err); refused {
+		b.end(api.Refused, refusal.Error())
+		return nil
 	}
 	return err
 }
@@ -346,7 +357,7 @@ func (b *Batch) ended() bool {
 	return b.said.Reason != ""
 }
 
-// refused reports whether the ledger refused an entry.
+// refused reports whether the ledger refused an entry, or the key to sign one.
 func (b *Batch) refused() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

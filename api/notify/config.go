@@ -177,6 +177,9 @@ func checkURL(text string) *scenario.Error {
 
 // secrets reads the file of an endpoint's secrets. An error does not show them.
 func (e *Endpoint) secrets() (list []string, wrong *scenario.Error) {
+	if strings.HasPrefix(e.Secret, secretPrefix) {
+		return nil, scenario.Malformed("/secret", "is a secret itself, which others may read here", "write the secret into a file of mode 600, and name the file")
+	}
 	mistake := func(detail, remedy string) *scenario.Error {
 		return scenario.Malformed("/secret", "names "+e.Secret+", "+detail, remedy)
 	}

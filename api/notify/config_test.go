@@ -105,6 +105,9 @@ func TestSecrets(t *testing.T) {
 	wrong(open, "others may read", "chmod 600 "+open)
 	wrong(open+".none", "no such file", "make the file")
 	wrong(t.TempDir(), "is no file", "name a file")
+	if err := checkFiles(t, secret, "sh"); err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "/endpoints/0/secret: is a secret itself") {
+		t.Errorf("a secret in place of its file: %v", err)
+	}
 }
 
 // TestNoProgram refuses a program that is not there, and a file that is none.

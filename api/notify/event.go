@@ -86,14 +86,15 @@ func (v *Event) Message(origin string) ([]byte, error) {
 }
 
 // written is a text that a principal wrote freely, without its secrets. It keeps the names of
-// executions and tasks of the log, which are random as keys are: the command that answers the event
-// has them, too. Everything else that an event says are the ledger's own words, and names that a
-// message cannot do without.
+// executions, tasks and principals of the log, which are random as keys are: the command that
+// answers the event has them, too. Everything else that an event says are the ledger's own words,
+// and names that a message cannot do without.
 func written(s *coord.State, text string, now int64) string {
 	return redact.Sparing(text, func(word string) bool {
 		_, isExecution := s.Execution(entry.Ref(word), now)
 		_, isTask := s.Task(entry.Ref(word))
-		return isExecution || isTask
+		_, isPrincipal := s.Chain().Agent(entry.Principal(word))
+		return isExecution || isTask || isPrincipal
 	})
 }
 
@@ -115,7 +116,7 @@ func eventsOf(e *entry.Registered, s *coord.State, rules *coord.Rules, now int64
 	case *entry.Task:
 		return waiting(e, b, s, rules, now)
 	case *entry.Agent:
-		return orphaned(e, b, s, rules, now)
+		return orphaned(e, s, rules, now)
 	case *entry.Rollout:
 		return aborted(e, b, s, now)
 	}
@@ -184,6 +185,9 @@ func waiting(e *entry.Registered, t *entry.Task, s *coord.State, rules *coord.Ru
 	if v.Waits != api.WaitsOperator {
 		return nil
 	}
+	if _, later := lost(e.Index, s.Chain()); v.Unassignable && later[v.Type] {
+		return nil // orphaned tells it
+	}
 	if v.Recovery != nil {
 		v.Recovery.Remediation = written(s, v.Recovery.Remediation, now)
 	}
@@ -206,14 +210,14 @@ const tasksScanned = 1 << 14
 
 // orphaned returns the events of tasks that no agent can get since an agent entry took a capability
 // from its principal: a key was revoked, or a further key was enrolled without the capability.
-func orphaned(e *entry.Registered, a *entry.Agent, s *coord.State, rules *coord.Rules, now int64) (list []Event) {
-	gone := lost(e, a.Principal, s.Chain())
+func orphaned(e *entry.Registered, s *coord.State, rules *coord.Rules, now int64) (list []Event) {
+	gone, later := lost(e.Index, s.Chain())
 	if len(gone) == 0 {
 		return nil
 	}
 	found, _ := view.Tasks(s, rules, &api.TaskQuery{State: api.StateOperator, Limit: tasksScanned}, now)
 	for i := range found {
-		if t := &found[i]; t.Unassignable && t.Changed < e.Index && slices.Contains(gone, t.Type) {
+		if t := &found[i]; t.Unassignable && t.Changed < e.Index && gone[t.Type] && !later[t.Type] {
 			list = append(list, taskEvent(e, t))
 		}
 	}
@@ -221,23 +225,37 @@ func orphaned(e *entry.Registered, a *entry.Agent, s *coord.State, rules *coord.
 	return list
 }
 
-// lost returns the capabilities that a principal had before an agent entry, and not after it. The
-// entries about the principal alone say so, whatever came later.
-func lost(e *entry.Registered, p entry.Principal, now *verify.Chain) []string {
-	var before, after []string
+// lost returns the capabilities that the agent entry at an index took from its principal, and those
+// that later agent entries took. A task that no agent can get is told at the last such entry alone,
+// so that an endpoint that lags is told once.
+func lost(index uint64, now *verify.Chain) (gone, later map[string]bool) {
+	gone, later = map[string]bool{}, map[string]bool{}
 	then := verify.NewChain()
+	able := func(p entry.Principal) []string {
+		info, _ := then.Agent(p)
+		if !slices.Contains(info.Roles, entry.RoleAgent) {
+			return nil
+		}
+		return info.Capabilities
+	}
 	for _, link := range now.Links() {
-		if a, ok := link.Body.(*entry.Agent); !ok || a.Principal != p || link.Index > e.Index {
+		a, ok := link.Body.(*entry.Agent)
+		if !ok {
 			continue
 		}
-		before = after
+		before := able(a.Principal)
 		then.Apply(link.Entry, link.Index, link.RegisteredAt)
-		info, _ := then.Agent(p)
-		if after = info.Capabilities; !slices.Contains(info.Roles, entry.RoleAgent) {
-			after = nil
+		for _, c := range before {
+			switch {
+			case link.Index < index || slices.Contains(able(a.Principal), c):
+			case link.Index == index:
+				gone[c] = true
+			default:
+				later[c] = true
+			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(before), func(c string) bool { return slices.Contains(after, c) })
+	return gone, later
 }
 
 // quoted is a word for a shell.

@@ -140,6 +140,14 @@ func TestNamesStay(t *testing.T) {
 	if says, want := l.put("k", todo[0]), "a#"+id+" cannot be undone"; !strings.HasSuffix(says, ": "+want) {
 		t.Errorf("incident %d: %q", incident, says)
 	}
+	if says, want := written(l.State, "2 members of signaler a, the limit is 1, of "+id+", ann@example.org", l.At), "2 members of signaler a, the limit is 1, of [key], [mail]"; says != want {
+		t.Errorf("%q, want %q", says, want)
+	}
+	named := testlog.NewKey(t, id, "named")
+	l.Put("root", &entry.Agent{Principal: id, Op: entry.Enrol, Key: named.Public, Roles: []entry.Role{entry.RoleAgent}, Domain: "d", Span: entry.SpanWorkflow})
+	if says, want := written(l.State, "2 members of signaler "+id+", the limit is 1", l.At), "2 members of signaler "+id+", the limit is 1"; says != want {
+		t.Errorf("%q, want %q", says, want)
+	}
 	task := l.create(id, kind, "new", 1)
 	if says, want := l.put("o", &task), "No agent can get task o#"+id+": no agent has the capability "+kind; !strings.HasPrefix(says, want) {
 		t.Errorf("%q, want %q", says, want)
@@ -155,6 +163,25 @@ func TestNamesStay(t *testing.T) {
 	v, ok = fork(fmt.Appendf(nil, `{"kind":"fork","detail":"%s: https://hook.example/?token=hunter2hunter2","at":1}`, detail))
 	if says, want := l.message(&v), detail+": https://hook.example/?token=[secret]"; !ok || !strings.HasSuffix(says, want) {
 		t.Errorf("%q, want %q", says, want)
+	}
+}
+
+// TestLaggingEndpoint: an endpoint that reads entries long after they came is told once of a task
+// that no agent can get, at the last entry that took the capability.
+func TestLaggingEndpoint(t *testing.T) {
+	l := &teller{Log: foldlog.New(t), t: t}
+	change := func(op entry.AgentOp, name entry.Principal) uint64 {
+		return l.Put("root", &entry.Agent{Principal: name, Op: op, Key: testlog.NewKey(t, name, string(name)).Public, Roles: []entry.Role{entry.RoleAgent}, Domain: "d",
+			Span: entry.SpanWorkflow, Capabilities: []string{"bake"}})
+	}
+	change(entry.Enrol, "pp")
+	change(entry.Enrol, "qq")
+	task := l.create("t", "bake", "new", 1)
+	indexes := []uint64{l.Put("o", &task), change(entry.Revoke, "pp"), change(entry.Revoke, "qq")}
+	for i, index := range indexes {
+		if events, want := eventsOf(&l.Entries[index], l.State, new(coord.Rules), l.At), i == 2; len(events) == 1 != want {
+			t.Errorf("entry %d: %+v", index, events)
+		}
 	}
 }
 

@@ -8,6 +8,21 @@ import (
 	"recoveryledger/coord/recovery/scenario"
 )
 
+// TestTokensBeforeAMistake: whoever ends the import at the first wrong token has read no workflow.
+func TestTokensBeforeAMistake(t *testing.T) {
+	counts := new(Counts)
+	text := ectToken("x", "exec+jwt", `{"iss":"x","jti":"a","wid":"w1","exec_act":"read"}`) + "\noh\n"
+	for _, err := range Import(ECT, "file", strings.NewReader(text), counts) {
+		if err == nil {
+			t.Error("the second line is a token")
+		}
+		break
+	}
+	if got, want := counts.String(), "tokens taken: 0 of 1; left: 1 that could not be used"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // An import that ends by an interrupt, or by an error that is not about the file, accuses no
 // record: what was read of cases that nobody took up does not count as read.
 func TestInterruptedImportsAccuseNoRecord(t *testing.T) {

@@ -3,6 +3,7 @@ package importer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -83,6 +84,9 @@ func ImportTokens(name string, r io.Reader, keys *TokenKeys, counts *Counts) ite
 		e := ectReader{source: s, keys: keys, byName: map[string]*workflow{}, ids: map[string]int{}}
 		if e.read(yield) {
 			e.give(yield)
+		}
+		for _, unread := range e.order { // nobody wants them any more
+			e.source.counts.Records -= len(unread.tokens)
 		}
 	}
 }
@@ -223,22 +227,19 @@ func hashClaim(field, text string) (entry.Digest, *scenario.Error) {
 	return entry.DigestFrom(sum), nil
 }
 
-// give yields the workflows.
+// give yields the workflows, and takes each out of the order.
 func (e *ectReader) give(yield func(scenario.Case, error) bool) {
-	for i, w := range e.order {
-		c := scenario.Case{ID: scenario.LocalID(w.name), Workflow: workflowID(ECT, w.name), Source: string(ECT), Outcome: scenario.NotObserved}
-		if w.name == "" {
-			c.ID, c.Workflow = scenario.LocalID(stem(e.source.file)), workflowID(ECT, stem(e.source.file))
-		}
+	for len(e.order) > 0 {
+		w := e.order[0]
+		e.order = e.order[1:]
+		name := cmp.Or(w.name, stem(e.source.file))
+		c := scenario.Case{ID: scenario.LocalID(name), Workflow: workflowID(ECT, name), Source: string(ECT), Outcome: scenario.NotObserved}
 		steps, wrong := w.steps(e.ids)
 		if wrong == nil {
 			c.Steps, c.Agent = steps, steps[0].Agent
 			e.source.counts.Taken += len(steps)
 		}
 		if !e.source.deliver(yield, w.rec, c, wrong) {
-			for _, unread := range e.order[i+1:] { // nobody wants them any more
-				e.source.counts.Records -= len(unread.tokens)
-			}
 			return
 		}
 	}
