@@ -71,7 +71,8 @@ func TestAgentListen(t *testing.T) {
 		t.Error("another secret was made for a state that is there: all idempotency keys would change")
 	}
 	m.must(os.Rename(secret+".lost", secret))
-	m.warned()
+	m.warned("--confirm")
+	m.doubted(head, withoutHead)
 	foreign := filepath.Join(t.TempDir(), "foreign")
 	m.must(os.WriteFile(foreign, []byte("no head\n"), 0o600))
 	for file, want := range map[string]int{head + ".missing": 3, foreign: 5} {
@@ -81,7 +82,8 @@ func TestAgentListen(t *testing.T) {
 	}
 	local := strings.Replace(m.url, "127.0.0.1", "localhost", 1)
 	for _, itself := range []string{m.url, m.url + "/", m.url + "/checkpoint", m.url + "/checkpoint/", local, "HTTP" + strings.TrimPrefix(m.url, "http")} {
-		if cmd, said := m.listen("--exec", "true", "--confirm", itself); exitOf(cmd.Run()) != 2 || !strings.Contains(said.String(), "is the ledger itself") {
+		if cmd, said := m.listen("--exec", "true", "--confirm", itself); exitOf(cmd.Run()) != 2 || !strings.Contains(said.String(), "is the ledger itself") ||
+			!strings.Contains(said.String(), withoutHead) {
 			t.Errorf("%s as the second source of itself: %s", itself, said)
 		}
 	}
@@ -149,6 +151,12 @@ func TestAgentListenBeginsWithThePinnedHead(t *testing.T) {
 	if cmd, said := m.listen("--init"); exitOf(cmd.Run()) != 0 {
 		t.Fatalf("init: %s", said)
 	}
+	if cmd, said := m.listen("--exec", "true", "--confirm", m.url); exitOf(cmd.Run()) != 2 || !strings.Contains(said.String(), withHead) {
+		t.Errorf("the ledger as its own second source: %s", said)
+	}
+	head := filepath.Join(t.TempDir(), "head")
+	m.save("/checkpoint", head)
+	m.doubted(head, withHead)
 	cmd, said := m.listen("--root", root, "--hooks", "compensate", "--exec", "sh", "--", "-c", `echo '{"status":"done"}'`)
 	m.must(cmd.Start())
 	m.must(m.report("x"))
@@ -185,16 +193,34 @@ func (m *machine) explained() {
 	}
 }
 
-// warned wants that the command says what it waits for, without a second source.
-func (m *machine) warned() {
+// What the command says where something that may be no second source is given as one.
+const (
+	withoutHead = "A second source shows that others see the same log. Without one, pass --root FILE in place of --confirm, " +
+		"with a pinned root that carries a tree head: arl root show --out FILE writes it where arl agent enrol has run"
+	withHead = "A second source shows that others see the same log. Without one, leave --confirm out: the pinned root carries the tree head of size "
+)
+
+// doubted wants that the command doubts a file that may come from the ledger. A state of its own
+// keeps the first contact of the agent.
+func (m *machine) doubted(file, want string) {
 	m.t.Helper()
-	cmd, _ := m.listen("--exec", "true")
+	state := m.t.TempDir()
+	if cmd, said := m.listen("--init", "--state", state); exitOf(cmd.Run()) != 0 {
+		m.t.Fatalf("init: %s", said)
+	}
+	m.warned("confirms nothing, and arl cannot tell the difference. "+want, "--state", state, "--confirm", file)
+}
+
+// warned wants that the command says, as it starts, what it waits for, or has.
+func (m *machine) warned(want string, args ...string) {
+	m.t.Helper()
+	cmd, _ := m.listen(append([]string{"--exec", "true"}, args...)...)
 	cmd.Stderr = nil
 	said, err := cmd.StderrPipe()
 	m.must(err)
 	m.must(cmd.Start())
-	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || !strings.Contains(line, "--confirm") {
-		m.t.Errorf("without a second source: %q, %v", line, err)
+	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil || !strings.Contains(line, want) {
+		m.t.Errorf("%v: %q, %v, want %q in it", args, line, err, want)
 	}
 	m.must(cmd.Process.Signal(syscall.SIGTERM))
 	if code := exitOf(cmd.Wait()); code != 0 {
@@ -321,7 +347,7 @@ func TestAgentListenStaysStopped(t *testing.T) {
 		t.Fatalf("documents %v", forks)
 	}
 	m.must(os.Remove(forks[0])) // it is settled
-	m.warned()
+	m.warned("--confirm")
 	m.stop()
 }
 

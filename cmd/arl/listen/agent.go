@@ -33,7 +33,7 @@ func basisOf(confirm string, root verify.Root) string {
 	switch {
 	case confirm != "" && !strings.Contains(confirm, "://"):
 		return "the file of --confirm is a second source only if the file comes from another party than this ledger; " +
-			"a file fetched from the ledger's URL confirms nothing, and arl cannot tell the difference"
+			"a file fetched from the ledger's URL confirms nothing, and arl cannot tell the difference. " + unconfirmed(root)
 	case confirm != "":
 		return "the agent undoes nothing until the second source (--confirm) has confirmed the tree head"
 	case root.Seen != "" && err == nil:
@@ -43,6 +43,16 @@ func basisOf(confirm string, root verify.Root) string {
 	return "the agent undoes nothing until another source than this ledger confirms the tree head: a pinned root with a tree head " +
 		"(arl agent enrol writes it, arl root show prints it: --root FILE), a second source (--confirm), or a quorum of witnesses. " +
 		"The ledger's own URL is no second source, nor is a file fetched from it"
+}
+
+// unconfirmed says what a second source is for, and what to do without one.
+func unconfirmed(root verify.Root) string {
+	const purpose = "A second source shows that others see the same log. Without one, "
+	if head, err := root.Head([]byte(root.Seen)); root.Seen != "" && err == nil {
+		return purpose + fmt.Sprintf("leave --confirm out: the pinned root carries the tree head of size %d", head.Size)
+	}
+	return purpose + "pass --root FILE in place of --confirm, with a pinned root that carries a tree head: " +
+		"arl root show --out FILE writes it where arl agent enrol has run"
 }
 
 // secondSource returns the source that confirms the first contact beside the ledger: the source of
@@ -184,7 +194,7 @@ func secondHead(machine *access.Machine, c *access.Connection, t *access.Target,
 		return nil, exit.Usagef("%s", err)
 	}
 	if sameServer(base, c.URL) {
-		return nil, exit.Usagef("%s is the ledger itself; the ledger, or a file fetched from it, is no second source: pass a mirror, or --root with a pinned root that carries a tree head", source)
+		return nil, exit.Usagef("%s is the ledger itself; the ledger, or a file fetched from it, is no second source: pass a mirror. %s", source, unconfirmed(c.Root))
 	}
 	return func(ctx context.Context) (string, error) {
 		other, _, err := t.Client(base, c.Client.Root(), new(client.Config))
