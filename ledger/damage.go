@@ -18,7 +18,7 @@ import (
 // of the system is damage, because the engine has no class for most kinds of damage.
 func openError(dir string, err error) error {
 	if errors.Is(err, syscall.EAGAIN) || strings.Contains(err.Error(), "lock held by current process") {
-		return fmt.Errorf("%w: %s: stop the process that has the ledger open, or ask that process", ErrInUse, dir)
+		return fmt.Errorf("%w: %s: stop the process that has the ledger open", ErrInUse, dir)
 	}
 	if errors.Is(err, ErrCorrupt) {
 		return err

@@ -88,7 +88,7 @@ func (l *Log) ClockOffset() time.Duration { return l.clock.Offset(l.view.Load().
 func (l *Log) Inclusion(index, size uint64) ([]merkle.Hash, error) {
 	v := l.view.Load()
 	if index >= size || size > v.head.Size {
-		return nil, fmt.Errorf("%w: entry %d under size %d in a log of %d", ErrNotFound, index, size, v.head.Size)
+		return nil, fmt.Errorf("%w: the log of size %d has no entry %d under size %d", ErrNotFound, v.head.Size, index, size)
 	}
 	var edge *merkle.Edge
 	if size == v.head.Size {
@@ -101,7 +101,7 @@ func (l *Log) Inclusion(index, size uint64) ([]merkle.Hash, error) {
 func (l *Log) HeadAt(size uint64) (merkle.Head, error) {
 	v := l.view.Load()
 	if size > v.head.Size {
-		return merkle.Head{}, fmt.Errorf("%w: the head of size %d in a log of %d", ErrNotFound, size, v.head.Size)
+		return merkle.Head{}, fmt.Errorf("%w: the log of size %d has not reached size %d", ErrNotFound, v.head.Size, size)
 	}
 	frontier, err := merkle.NewFrontier(size, l.nodes(v))
 	if err != nil {
@@ -116,7 +116,7 @@ func (l *Log) HeadAt(size uint64) (merkle.Head, error) {
 func (l *Log) Inclusions(indexes []uint64, size uint64) ([]merkle.Hash, error) {
 	v := l.view.Load()
 	if n := len(indexes); size > v.head.Size || n > 0 && indexes[n-1] >= size {
-		return nil, fmt.Errorf("%w: %d under size %d in a log of size %d", ErrNotFound, n, size, v.head.Size)
+		return nil, fmt.Errorf("%w: the log of size %d does not have all %d entries under size %d", ErrNotFound, v.head.Size, n, size)
 	}
 	return merkle.ProveInclusions(indexes, size, l.nodes(v))
 }

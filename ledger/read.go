@@ -49,7 +49,7 @@ func (l *Log) Size() uint64 { return l.view.Load().head.Size }
 func (l *Log) Entry(index uint64) (*entry.Registered, error) {
 	size := l.view.Load().head.Size
 	if index >= size {
-		return nil, fmt.Errorf("%w: entry %d of %d", ErrNotFound, index, size)
+		return nil, fmt.Errorf("%w: the log of size %d has no entry %d", ErrNotFound, size, index)
 	}
 	record, err := get(l.db, entryKey(index))
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -132,7 +132,7 @@ func (a *Answer) Proof(index uint64) ([]merkle.Hash, error) {
 
 func (l *Log) receipt(v *view, index uint64) (*verify.Receipt, error) {
 	if index >= v.head.Size {
-		return nil, fmt.Errorf("%w: entry %d of %d", ErrNotFound, index, v.head.Size)
+		return nil, fmt.Errorf("%w: the log of size %d has no entry %d", ErrNotFound, v.head.Size, index)
 	}
 	leaf, err := readLeaf(l.db, index)
 	if err != nil {
@@ -153,7 +153,7 @@ func (l *Log) receipt(v *view, index uint64) (*verify.Receipt, error) {
 func (l *Log) Consistency(older, newer uint64) ([]merkle.Hash, error) {
 	v := l.view.Load()
 	if older > newer || newer > v.head.Size {
-		return nil, fmt.Errorf("%w: consistency of %d with %d in a log of %d", ErrNotFound, older, newer, v.head.Size)
+		return nil, fmt.Errorf("%w: the log of size %d has no consistency proof of sizes %d and %d", ErrNotFound, v.head.Size, older, newer)
 	}
 	return merkle.ProveConsistency(older, newer, l.nodes(v))
 }
@@ -169,7 +169,7 @@ func (l *Log) Tile(t merkle.Tile) ([]byte, error) {
 	}
 	reached := merkle.TileSpan(level, v.head.Size)
 	if t.Width < 1 || t.Width > merkle.TileWidth || t.Index > reached/merkle.TileWidth || t.Index*merkle.TileWidth+uint64(t.Width) > reached {
-		return nil, fmt.Errorf("%w: %s in a log of %d", ErrNotFound, t.Path(), v.head.Size)
+		return nil, fmt.Errorf("%w: the log of size %d has no %s", ErrNotFound, v.head.Size, t.Path())
 	}
 	if t.Entries {
 		return l.bundle(t)

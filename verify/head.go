@@ -48,7 +48,7 @@ func BeganOtherwise(older, newer SignedHead, nodes merkle.NodeReader) *ForkError
 		return nil //nolint:nilerr // nothing was shown
 	}
 	return &ForkError{First: older.Note, Second: newer.Note, Root: &began.Root, Path: path, Detail: fmt.Sprintf(
-		"the signed log of size %d, root %s, began with root %s at size %d, and signed there is root %s",
+		"the signed log of size %d, root %s, began with root %s at size %d, where the ledger signed %s",
 		newer.Size, newer.Root, began.Root, older.Size, older.Root)}
 }
 

@@ -47,6 +47,9 @@ func TestForkOfTwoSizesConvicts(t *testing.T) {
 			continue
 		}
 		convicts(t, one, err)
+		if !strings.Contains(err.Error(), " at size 302, where the ledger signed ") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

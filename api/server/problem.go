@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/labstack/echo/v4"
@@ -40,7 +41,8 @@ func asFailure(err error) *failure {
 	}
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
-		return &failure{api.NewProblem(entry.Refuse(entry.NotFound, "", "the log has not reached it")), err}
+		_, detail, _ := strings.Cut(err.Error(), ledger.ErrNotFound.Error()+": ")
+		return &failure{api.NewProblem(entry.Refuse(entry.NotFound, "", "%s", detail).WithRemedy("arl log head, or GET /v1/log, has the size of the log")), err}
 	case errors.Is(err, ledger.ErrStopped):
 		return &failure{Problem: api.NewProblem(entry.Refuse(entry.NotReady, "", "the server is shutting down"))}
 	case errors.Is(err, agreement.ErrNotLeading):

@@ -86,6 +86,18 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// TestIndexOfPages wants every page in the index of docs/README.md. The runbooks have an index of
+// their own.
+func TestIndexOfPages(t *testing.T) {
+	pages := markdown(t)
+	for name := range pages {
+		at, inside := strings.CutPrefix(name, "docs/")
+		if dir := path.Dir(at); inside && (dir == "." || dir == "operations") && at != "README.md" && !strings.Contains(pages["docs/README.md"], "]("+at+")") {
+			t.Errorf("docs/README.md has no link to %s", at)
+		}
+	}
+}
+
 // TestNoPlaceholders looks for what somebody meant to fill in.
 func TestNoPlaceholders(t *testing.T) {
 	for name, page := range markdown(t) {

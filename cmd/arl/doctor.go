@@ -19,7 +19,7 @@ func (a *app) doctorCommand() *cobra.Command {
 		Short: "Check this machine's setup",
 		Long: "Check what commands on this machine need: profile, keys and their permissions, server, tree head and its\n" +
 			"history, clock, disk space; with --data also the anchor and the ledger's keys. Each key that has no passphrase\n" +
-			"signs something that says nothing. Each line says ok, warn or fail, and how to fix it.",
+			"signs a test message. Each line says ok, warn or fail, and how to fix it.",
 		Example: "  arl doctor --key worker.key",
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context(), &o, keys) },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -105,7 +106,10 @@ func (a *app) incidentDenyCommand(o *access.Where) *cobra.Command {
 		for _, incident := range which {
 			err := a.act(cmd.Context(), o, incident, act.Deny, &options)
 			if err != nil {
-				refused = errors.Join(refused, fmt.Errorf("incident %s: %w", incident, err))
+				if !strings.HasPrefix(err.Error(), "incident "+incident+" ") { // it does not name the incident itself
+					err = fmt.Errorf("incident %s: %w", incident, err)
+				}
+				refused = errors.Join(refused, err)
 			}
 			if code := exit.Code(err); code != exit.OK && code != exit.NotFound && code != exit.Conflict { // it is not of the incident
 				break

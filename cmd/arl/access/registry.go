@@ -40,7 +40,7 @@ func (m *Machine) WithRegistry(ctx context.Context, w *Where, use func(*Recordin
 	if w.Data == "" {
 		return m.WithConnection(ctx, &w.Target, func(c *Connection) error { return use(&Recording{c, c.Root, c.Profile}) })
 	}
-	n, err := node.Open(ctx, m.InPlace(w))
+	n, err := openStopped(ctx, m.InPlace(w), "pass its URL in place of the data directory")
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"recoveryledger/cmd/arl/node"
 	"recoveryledger/cmd/arl/trust"
 	"recoveryledger/coord/audit"
+	"recoveryledger/ledger"
 	"recoveryledger/merkle"
 	"recoveryledger/verify"
 	"recoveryledger/verify/cose"
@@ -72,7 +73,7 @@ func (m *Machine) WithLog(ctx context.Context, w *Where, use func(*Log) error) e
 	}
 	options := m.InPlace(w)
 	options.Looks = true
-	n, err := node.Open(ctx, options)
+	n, err := openStopped(ctx, options, "pass --url in place of --data")
 	if err != nil {
 		return err
 	}
@@ -88,6 +89,16 @@ func (m *Machine) WithLog(ctx context.Context, w *Where, use func(*Log) error) e
 		}
 	}
 	return errors.Join(err, n.Log.Close())
+}
+
+// openStopped opens a data directory for a command that could ask a server instead. The remedy says
+// how.
+func openStopped(ctx context.Context, options node.Options, remedy string) (*node.Node, error) {
+	n, err := node.Open(ctx, options)
+	if errors.Is(err, ledger.ErrInUse) {
+		err = exit.Remedied("if that process is arl serve, "+remedy, err)
+	}
+	return n, err
 }
 
 // Entry returns the entry at index, proven to be in the log and signed by a key that counted.

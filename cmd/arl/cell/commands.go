@@ -98,9 +98,10 @@ func removeCommand(t *terminal.Terminal) *cobra.Command {
 	return command(t, &cobra.Command{
 		Use:   "remove NODE",
 		Short: "Remove another node for good",
-		Long: "Have a node remove another one from the cluster. The process of that one ends, and its data directory never\n" +
-			"runs again: it may join anew, empty. Among the nodes that remain, a majority must run. Delete the directory: it keeps\n" +
-			"the keys of the ledger and a certificate of the cluster.",
+		Long: "Have a node remove another node from the cluster. The process of the removed node ends, and never starts again\n" +
+			"with its data directory. The machine may join as a new node, with an empty directory. Among the nodes that\n" +
+			"remain, a majority must run. Delete the directory of the removed node: it keeps the keys of the ledger and a\n" +
+			"certificate of the cluster.",
 		Example: "  arl cluster remove n2 --data ./data",
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, a *asking, args []string) error {

@@ -18,8 +18,8 @@ func upgradeCommand(t *terminal.Terminal) *cobra.Command {
 		Use:   "upgrade",
 		Short: "Raise the format of the cluster, once all nodes know it",
 		Long: "Raise the format in which the nodes agree, to the newest one that they know. It is refused while a node does not\n" +
-			"know it, which is named: start every node with the newer version of arl first, one by one. Behind it no node with\n" +
-			"an older version starts any more.",
+			"know it, which is named: start every node with the newer version of arl first, one by one. Once the\n" +
+			"format is raised, a node with an older version of arl does not start.",
 		Example: "  arl cluster upgrade --data ./data",
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, a *asking, _ []string) error {

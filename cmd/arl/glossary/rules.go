@@ -88,7 +88,7 @@ func workRules() []Explanation {
 				"self_reported. The record names the corroborating domains. " +
 				"Only corroboration by another domain, or by a role that the authority alone grants, counts for the signal quota.", "arl agent history PRINCIPAL shows the verdicts on its signals"},
 		{"TSK-1", "claims count retries", "A failed task is assigned again while retry_count is below max_retries and its effects allow it. Resumes " +
-			"from a checkpoint are counted separately. Interruptions are not counted.", "arl task release"},
+			"from a checkpoint are counted separately. Interruptions are not counted.", "once the retries are spent, an operator gives the task to an agent: arl task release TASK --agent AGENT"},
 		{"TSK-2", "leases", "Renewals of a lease are not logged. The coordinator registers the loss of a lease, at least one term after the last " +
 			"entry under it. A result under an old epoch is stale.", "stop working on the task: another agent may hold it"},
 		{"TSK-3", "snapshot on failure", "A snapshot of a failed execution holds counts, times, class, code and a keyed digest. It never holds contents.", ""},

@@ -212,20 +212,28 @@ func Look(dir, anchor string) (*Node, error) {
 }
 
 // damaged adds the remedy to an error that means a damaged log. Other errors do not change.
-func (n *Node) damaged(err error) error {
+func (n *Node) damaged(err error) error { return n.repaired(err, damageRemedy(n.Dir, n.Anchor)) }
+
+// repaired adds a remedy to an error that means a damaged log, unless the ledger itself can repair
+// the damage.
+func (n *Node) repaired(err error, remedy string) error {
 	if !errors.Is(err, ledger.ErrCorrupt) {
 		return err
 	}
 	if found, ok := errors.AsType[*ledger.DamageError](err); ok && found.Spare {
 		return exit.Remedied(fmt.Sprintf("restore nothing: no entry depends on %s, and arl serve --data %s replaces the file", found.Name, n.Dir), err)
 	}
-	return exit.Remedied(damageRemedy(n.Dir, n.Anchor), err)
+	return exit.Remedied(remedy, err)
 }
 
 // damageRemedy is the remedy for a damaged log in a data directory.
 func damageRemedy(dir, anchor string) string {
-	return fmt.Sprintf("keep %[1]s as it is; arl log fsck --data %[1]s names the damage; restore %[1]s and %[2]s "+
-		"from the newest copy, or rebuild them from an export (arl log import)", dir, anchor)
+	return fmt.Sprintf("keep %[1]s as it is; arl log fsck --data %[1]s names the damage; %[2]s", dir, restoreRemedy(dir, anchor))
+}
+
+// restoreRemedy is the part of damageRemedy that follows when the damage is known.
+func restoreRemedy(dir, anchor string) string {
+	return fmt.Sprintf("restore %s and %s from the newest copy, or rebuild them from an export (arl log import)", dir, anchor)
 }
 
 // Database returns the directory of the log.
@@ -314,7 +322,7 @@ func check(ctx context.Context, o Options, tell func(done, total uint64)) (*ledg
 	case errors.Is(err, ledger.ErrLost):
 		return nil, n.without(err)
 	case err != nil:
-		return nil, n.damaged(err)
+		return nil, n.repaired(err, fmt.Sprintf("keep %s as it is; %s", n.Dir, restoreRemedy(n.Dir, n.Anchor)))
 	}
 	n.Replica.Committed(verify.SignedHead{Head: found.Head})
 	if err := n.CheckLedgerKeys(n.Replica.View().Chain); err != nil {
