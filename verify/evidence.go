@@ -77,6 +77,24 @@ func (e *ForkError) Evidence() *Evidence {
 	return &Evidence{Kind: EvidenceFork, Detail: e.Detail, Older: e.First, Newer: e.Second, Root: e.Root, Path: e.Path}
 }
 
+// Shows reports whether e shows what other shows: the two tree heads of a fork, or the history of a
+// false index.
+func (e *Evidence) Shows(other *Evidence) bool {
+	plain := func(v jsontext.Value) string {
+		v = slices.Clone(v)
+		_ = v.Compact() // of a malformed one nothing is shown
+		return string(v)
+	}
+	switch {
+	case e.Kind != other.Kind:
+		return false
+	case e.Kind == EvidenceFork:
+		same := e.Older == other.Older && e.Newer == other.Newer || e.Older == other.Newer && e.Newer == other.Older
+		return same && (e.Root != nil || other.Root == nil)
+	}
+	return e.Kind == EvidenceIndex && len(e.History) > 0 && plain(e.History) == plain(other.History)
+}
+
 // Equivocation is what [Root.Verify] found proven of a principal: the principal signed
 // another object under the id of an entry in the log.
 type Equivocation struct {

@@ -45,6 +45,14 @@ func TestEvidenceOfAForkConvicts(t *testing.T) {
 	wantFork(t, err, l.Signed(9), fork.Signed(15))
 
 	found, _ := errors.AsType[*verify.ForkError](err)
+	turned := forkEvidence("the same in another order", fork.Signed(15), l.Signed(9))
+	turned.Root = bare.Root
+	if !bare.Shows(found.Evidence()) || !turned.Shows(found.Evidence()) {
+		t.Error("a document does not show its own fork")
+	}
+	if forkEvidence("no proof", l.Signed(9), fork.Signed(15)).Shows(found.Evidence()) || bare.Shows(forkEvidence("others", l.Signed(9), l.Signed(15))) {
+		t.Error("a document shows what it does not prove")
+	}
 	_, err = verified(t, l.Root, found.Evidence()) // convicts whoever it is shown to
 	wantFork(t, err, l.Signed(9), fork.Signed(15))
 

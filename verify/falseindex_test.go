@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"recoveryledger/ledger/entry"
@@ -25,8 +26,16 @@ func wantFalse(t *testing.T, x *indexed, err error, index uint64) {
 	if !ok || found.Entry != index {
 		t.Fatalf("error %v, want that entry %d contradicts the index", err, index)
 	}
-	if _, again := verified(t, x.Root, found.Evidence()); again == nil || again.Error() != err.Error() {
+	_, again := verified(t, x.Root, found.Evidence())
+	if again == nil || again.Error() != err.Error() {
 		t.Errorf("its evidence: %v, want %v", again, err)
+	}
+	text, err := json.Marshal(found.Evidence(), jsontext.WithIndent("  ")) // as in a file
+	must(t, err)
+	var file verify.Evidence
+	must(t, json.Unmarshal(text, &file))
+	if same, ok := errors.AsType[*verify.IndexError](again); !ok || !file.Shows(same.Evidence()) || file.Shows(forkEvidence("", "a", "b")) {
+		t.Errorf("the file of the evidence does not show %v", again)
 	}
 }
 

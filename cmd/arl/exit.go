@@ -11,7 +11,7 @@ import (
 )
 
 // printError writes an error, and its remedy if one is known. It keeps the evidence of an
-// inconsistent log in a file.
+// inconsistent log in a file, unless a file of the user already has the evidence.
 func (a *app) printError(w io.Writer, err error) {
 	if errors.Is(err, context.Canceled) && exit.Code(err) == exit.Interrupted {
 		err = exit.With(exit.Interrupted, errors.New("interrupted"))
@@ -28,10 +28,13 @@ func (a *app) printError(w io.Writer, err error) {
 	if !ok {
 		return
 	}
-	path, err := a.trust().KeepEvidence(found.Kind, found.Evidence)
-	if err != nil {
-		say("The evidence could not be kept: %v\n", err)
-		return
+	path := found.File
+	if path == "" {
+		path, err = a.trust().KeepEvidence(found.Kind, found.Evidence)
+		if err != nil {
+			say("The evidence could not be kept: %v\n", err)
+			return
+		}
 	}
 	say("Evidence: %s\n", path)
 }

@@ -10,6 +10,7 @@ import (
 	"recoveryledger/cmd/arl/access"
 	"recoveryledger/cmd/arl/exit"
 	"recoveryledger/cmd/arl/histories"
+	"recoveryledger/coord/audit"
 	"recoveryledger/ledger/keys"
 	"recoveryledger/verify"
 	"recoveryledger/verify/bundle"
@@ -62,6 +63,7 @@ func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, rows s
 	if err != nil {
 		return err
 	}
+	var holders []string // the file of each document of evidence
 	for _, name := range files {
 		data, err := a.ReadInput(name, verify.MaxFile)
 		if err != nil {
@@ -79,10 +81,13 @@ func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, rows s
 		if err := m.Add(name, data); err != nil {
 			return err
 		}
+		for len(holders) < len(m.Evidence) {
+			holders = append(holders, name)
+		}
 	}
 	report, err := root.Verify(*m)
 	if err != nil {
-		return err
+		return evident(m, holders, err)
 	}
 	out := newVerifyReport(&report, root.Origin)
 	if a.JSON() {
@@ -97,6 +102,18 @@ func (a *app) verify(t *access.Target, b bundleFlags, m *verify.Material, rows s
 		return err
 	}
 	return histories.WriteRows(rows, m, &report)
+}
+
+// evident says of a contradiction that a given document already shows which file holds it, so that
+// no other document is written about it. Standard input is no file.
+func evident(m *verify.Material, holders []string, err error) error {
+	found := audit.Evidence(err)
+	for i := range m.Evidence {
+		if found != nil && holders[i] != "-" && m.Evidence[i].Shows(found) {
+			return exit.Evident(holders[i], err)
+		}
+	}
+	return err
 }
 
 // rootWithHead returns the pinned root with the newest tree head: the head in the root, or the head

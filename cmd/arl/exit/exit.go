@@ -318,13 +318,18 @@ func Remedied(remedy string, err error) error { return &remedyError{remedy, err}
 // Contradicts returns the error of a log that contradicts itself, where [audit.Evidence] does not
 // know the error. kind is a word for the name of the file with the evidence.
 func Contradicts(kind string, evidence any, err error) error {
-	return &Contradiction{kind, evidence, err}
+	return &Contradiction{Kind: kind, Evidence: evidence, err: err}
 }
+
+// Evident returns the error of a log that contradicts itself, if a file of the user already has the
+// evidence.
+func Evident(file string, err error) error { return &Contradiction{File: file, err: err} }
 
 // Contradiction is the error of a log that contradicts itself, with the evidence.
 type Contradiction struct {
 	Kind     string // of the evidence: a word for the file's name
-	Evidence any
+	Evidence any    // nil with File
+	File     string // that already has the evidence; empty: none
 	err      error
 }
 
@@ -340,7 +345,7 @@ func Contradicted(err error) (found *Contradiction, ok bool) {
 		return found, true
 	}
 	if evidence := audit.Evidence(err); evidence != nil {
-		return &Contradiction{fileKind(err), evidence, err}, true
+		return &Contradiction{Kind: fileKind(err), Evidence: evidence, err: err}, true
 	}
 	return nil, false
 }

@@ -66,6 +66,14 @@ func TestOnlyProofIsKept(t *testing.T) {
 	}
 }
 
+// A file of the user that already has the evidence is named, and no other one is written.
+func TestEvident(t *testing.T) {
+	err := fmt.Errorf("verify: %w", Evident("fork.json", &verify.ForkError{First: "a", Second: "b"}))
+	if found, ok := Contradicted(err); Code(err) != Inconsistent || !ok || found.File != "fork.json" || found.Evidence != nil {
+		t.Errorf("exit code %d, %+v", Code(err), found)
+	}
+}
+
 // A system without a ledger is a matter of where arl runs: configuration.
 func TestASystemWithoutALedger(t *testing.T) {
 	if got := Code(fmt.Errorf("serve: %w", disk.CheckSystem("windows"))); got != Config {
