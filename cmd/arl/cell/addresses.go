@@ -3,6 +3,7 @@ package cell
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 
@@ -62,6 +63,15 @@ func (s *Serving) readdress(ctx context.Context) (err error) {
 	return s.site.Save()
 }
 
+// release lets the port for etcd go, if it is held.
+func (s *Serving) release() error {
+	held := s.held
+	if s.held = nil; held == nil {
+		return nil
+	}
+	return held()
+}
+
 // addresses finds the addresses of a new node. A port 0 becomes a free one, which stays.
 func (s *Serving) addresses(ctx context.Context) (a site.Addresses, err error) {
 	var config net.ListenConfig
@@ -74,8 +84,12 @@ func (s *Serving) addresses(ctx context.Context) (a site.Addresses, err error) {
 		return a, exit.With(exit.Config, err)
 	}
 	a.EtcdListen = free.Addr().String()
-	if err := free.Close(); err != nil { // etcd opens it itself
+	at, _ := free.Addr().(*net.TCPAddr) // of a listener for tcp
+	if err := errors.Join(s.release(), free.Close()); err != nil {
 		return a, err
+	}
+	if s.held, err = hold(at); err != nil { // etcd opens it itself
+		return a, exit.With(exit.Config, fmt.Errorf("--etcd-listen %s: %w", a.EtcdListen, err))
 	}
 	a.Peer = cmp.Or(s.advertise, a.PeerListen)
 	host, _, err := net.SplitHostPort(a.Peer)

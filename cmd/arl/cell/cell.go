@@ -58,7 +58,8 @@ type Serving struct {
 	peers  net.Listener
 	router *peer.Router
 	port   *peer.Server
-	ports  chan error // gets how the port for the other nodes has ended
+	ports  chan error   // gets how the port for the other nodes has ended
+	held   func() error // lets the port for etcd go, which is held until etcd has it; nil: it is not held
 	client *peer.Client
 	logger *slog.Logger
 	fatal  func(error)
@@ -279,7 +280,7 @@ func (s *Serving) enter(n *node.Node, config *ledger.Config) (err error) {
 	own.Quota, own.Version = s.quota, s.Version
 	own.Fit = func(others []*cluster.Shown) error { return s.fit(n, others) }
 	s.node, err = cluster.Open(own)
-	if err != nil {
+	if err = errors.Join(err, s.release()); err != nil {
 		return opening(err)
 	}
 	s.nowRuns.Store(s.node)
@@ -431,9 +432,9 @@ func (s *Serving) Abandon() {
 
 // Close ends the node, behind its log.
 func (s *Serving) Close() error {
-	var err error
+	err := s.release()
 	if s.node != nil {
-		err = s.node.Close()
+		err = errors.Join(err, s.node.Close())
 	}
 	if s.peers != nil {
 		if closed := s.peers.Close(); !errors.Is(closed, net.ErrClosed) {
