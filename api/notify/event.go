@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -116,7 +117,7 @@ func eventsOf(e *entry.Registered, s *coord.State, rules *coord.Rules, now int64
 	case *entry.Task:
 		return waiting(e, b, s, rules, now)
 	case *entry.Agent:
-		return orphaned(e, s, rules, now)
+		return orphaned(e, b, s, rules, now)
 	case *entry.Rollout:
 		return aborted(e, b, s, now)
 	}
@@ -185,7 +186,7 @@ func waiting(e *entry.Registered, t *entry.Task, s *coord.State, rules *coord.Ru
 	if v.Waits != api.WaitsOperator {
 		return nil
 	}
-	if _, later := lost(e.Index, s.Chain()); v.Unassignable && later[v.Type] {
+	if v.Unassignable && lost(s.Chain(), "", e.Index+1, math.MaxUint64)[v.Type] {
 		return nil // orphaned tells it
 	}
 	if v.Recovery != nil {
@@ -209,12 +210,14 @@ func taskEvent(e *entry.Registered, t *api.Task) Event {
 const tasksScanned = 1 << 14
 
 // orphaned returns the events of tasks that no agent can get since an agent entry took a capability
-// from its principal: a key was revoked, or a further key was enrolled without the capability.
-func orphaned(e *entry.Registered, s *coord.State, rules *coord.Rules, now int64) (list []Event) {
-	gone, later := lost(e.Index, s.Chain())
+// from its principal: a key was revoked, or a further key was enrolled without the capability. The
+// last entry that took a capability tells a task alone, so that an endpoint that lags is told once.
+func orphaned(e *entry.Registered, a *entry.Agent, s *coord.State, rules *coord.Rules, now int64) (list []Event) {
+	gone := lost(s.Chain(), a.Principal, e.Index, e.Index)
 	if len(gone) == 0 {
 		return nil
 	}
+	later := lost(s.Chain(), "", e.Index+1, math.MaxUint64)
 	found, _ := view.Tasks(s, rules, &api.TaskQuery{State: api.StateOperator, Limit: tasksScanned}, now)
 	for i := range found {
 		if t := &found[i]; t.Unassignable && t.Changed < e.Index && gone[t.Type] && !later[t.Type] {
@@ -225,12 +228,11 @@ func orphaned(e *entry.Registered, s *coord.State, rules *coord.Rules, now int64
 	return list
 }
 
-// lost returns the capabilities that the agent entry at an index took from its principal, and those
-// that later agent entries took. A task that no agent can get is told at the last such entry alone,
-// so that an endpoint that lags is told once.
-func lost(index uint64, now *verify.Chain) (gone, later map[string]bool) {
-	gone, later = map[string]bool{}, map[string]bool{}
-	then := verify.NewChain()
+// lost returns the capabilities that the agent entries with an index of first to last took from
+// their principals. It looks at the entries about one principal alone, or about all (""): what a
+// principal can do follows from the entries about it.
+func lost(now *verify.Chain, p entry.Principal, first, last uint64) map[string]bool {
+	gone, then := map[string]bool{}, verify.NewChain()
 	able := func(p entry.Principal) []string {
 		info, _ := then.Agent(p)
 		if !slices.Contains(info.Roles, entry.RoleAgent) {
@@ -240,22 +242,18 @@ func lost(index uint64, now *verify.Chain) (gone, later map[string]bool) {
 	}
 	for _, link := range now.Links() {
 		a, ok := link.Body.(*entry.Agent)
-		if !ok {
+		if !ok || p != "" && a.Principal != p || link.Index > last {
 			continue
 		}
 		before := able(a.Principal)
 		then.Apply(link.Entry, link.Index, link.RegisteredAt)
 		for _, c := range before {
-			switch {
-			case link.Index < index || slices.Contains(able(a.Principal), c):
-			case link.Index == index:
+			if link.Index >= first && !slices.Contains(able(a.Principal), c) {
 				gone[c] = true
-			default:
-				later[c] = true
 			}
 		}
 	}
-	return gone, later
+	return gone
 }
 
 // quoted is a word for a shell.
