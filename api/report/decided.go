@@ -127,7 +127,17 @@ func (a *author) signer(id string, signed []uint64) {
 func (a *author) undone() { a.outcomes(true) }
 
 // left writes the executions that were not undone, with what stays in the world.
-func (a *author) left() { a.outcomes(false) }
+func (a *author) left() {
+	a.planless("No plan is in force: nobody is asked to undo anything.")
+	a.outcomes(false)
+}
+
+// planless writes a sentence if the incident has no plan in force.
+func (a *author) planless(text string) {
+	if a.plan == nil {
+		a.derive([]uint64{a.incident.ID}, text, a.show())
+	}
+}
 
 func (a *author) outcomes(undone bool) {
 	for _, m := range slices.Backward(a.members()) {
@@ -164,6 +174,7 @@ func (a *author) outcome(m *api.PlanMember) string {
 
 // cost writes what the undone work had cost. Where nobody declared a cost, it is not known.
 func (a *author) cost() {
+	a.planless("No plan is in force: no work is counted here.")
 	var all []uint64
 	for _, m := range slices.Backward(a.members()) {
 		text := fmt.Sprintf("The work %s of %s had cost %s USD.", m.Exec, m.Agent, words.Dollars(m.CostMicroUSD))

@@ -226,6 +226,19 @@ func TestNoCost(t *testing.T) {
 	}
 }
 
+// TestNoPlan has an incident that waits for approvers: the page does not say that nothing stays,
+// and that the work cost nothing.
+func TestNoPlan(t *testing.T) {
+	l := foldlog.New(t)
+	l.Do("a", "pay", entry.EffectIrrevocable)
+	page := pageOf(t, l, l.Signal("a", "a#pay"))
+	for section, want := range map[string]string{"left": "No plan is in force: nobody is asked to undo anything.", "cost": "No plan is in force: no work is counted here."} {
+		if said := statements(page, section); len(said) != 1 || said[0].Says != want {
+			t.Errorf("%s: %+v, want %q", section, said, want)
+		}
+	}
+}
+
 // TestUnderWay has an execution that is started: no entry that the page reads says so.
 func TestUnderWay(t *testing.T) {
 	l := foldlog.New(t)
